@@ -1,0 +1,1 @@
+"""Protocols, published results, statistics and reports."""

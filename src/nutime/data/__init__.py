@@ -1,0 +1,1 @@
+"""From anything to series, from series to batches."""

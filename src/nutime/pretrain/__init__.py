@@ -1,0 +1,1 @@
+"""Self-supervised pretraining: BYOL, its loop and its checkpoints."""
