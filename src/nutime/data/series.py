@@ -1,0 +1,141 @@
+"""The one input contract: whatever a user calls "my series" becomes a list of clean arrays.
+
+Accepted, everywhere in the package:
+
+* a float or integer array ``(n, length)`` or ``(n, channels, length)``;
+* a list of ``(length,)`` or ``(channels, length)`` arrays, of unequal length if need be;
+* a DataFrame with one series per row.
+
+NaN at the ends, in all channels at once, is padding and is trimmed; any other NaN is a missing value and is
+interpolated (held constant beyond the first and last value known). What comes out of :func:`as_series` is
+finite. float32 stays float32, everything else becomes float64: no precision is lost before the window
+statistics have been taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: One series, ``(channels, length)``, float32 or float64.
+Array: TypeAlias = NDArray[np.floating[Any]]
+
+EXPECTED = (
+    "expected an array (n, length) or (n, channels, length), a list of (length,) or (channels, length) "
+    "arrays, or a DataFrame with one series per row"
+)
+
+
+def as_series(X: Any) -> list[Array]:
+    """Return every series of ``X`` as a finite ``(channels, length)`` array.
+
+    Raises:
+        ValueError: one line with the index of the first bad series and what was expected of it.
+    """
+    series = [_clean(values, index) for index, values in enumerate(_split(X))]
+    if not series:
+        raise ValueError(f"no series given: {EXPECTED}")
+    channels = series[0].shape[0]
+    for index, values in enumerate(series):
+        if values.shape[0] != channels:
+            raise ValueError(
+                f"series {index}: has {values.shape[0]} channel(s) but series 0 has {channels}; "
+                "expected the same number in all series"
+            )
+    return series
+
+
+def resample(series: Sequence[Array], length: int) -> Array:
+    """Resize every series to ``length`` points by linear interpolation: ``(n, channels, length)``.
+
+    Sample centres are aligned (the convention of image resizing), so a series that already has ``length``
+    points is returned unchanged.
+    """
+    dtype = np.result_type(np.float32, *{values.dtype for values in series})
+    out = np.empty((len(series), series[0].shape[0], length), dtype)
+    by_length: dict[int, list[int]] = {}
+    for index, values in enumerate(series):
+        by_length.setdefault(values.shape[1], []).append(index)
+    for old_length, members in by_length.items():
+        stack = np.stack([series[index] for index in members]).astype(dtype, copy=False)
+        out[members] = stack if old_length == length else _lerp(stack, length)
+    return out
+
+
+def _lerp(stack: Array, length: int) -> Array:
+    last = stack.shape[-1] - 1
+    position = np.clip((np.arange(length) + 0.5) * (stack.shape[-1] / length) - 0.5, 0, last)
+    left = position.astype(np.intp)
+    weight = (position - left).astype(stack.dtype)
+    # Halves keep the difference of two huge values finite; a + w·(b − a) keeps constants exactly constant.
+    half = stack * stack.dtype.type(0.5)
+    start = half[..., left]
+    rise: Array = half[..., np.minimum(left + 1, last)] - start
+    resized: Array = 2 * (start + weight * rise)
+    return resized
+
+
+def _split(X: Any) -> Iterable[Any]:
+    """Iterate over the series of any accepted container."""
+    if hasattr(X, "iloc"):  # a DataFrame, or a Series of series; pandas itself is never imported
+        if getattr(X, "ndim", 0) == 2:
+            _refuse_text_columns(X)
+            return list(X.to_numpy())
+        return list(X)
+    if isinstance(X, list | tuple):
+        return X
+    array = np.asarray(X)
+    if array.ndim not in (2, 3):
+        hint = "; put a single series into a list" if array.ndim == 1 and array.dtype != object else ""
+        raise ValueError(f"got {array.ndim} dimension(s): {EXPECTED}{hint}")
+    return list(array)
+
+
+def _refuse_text_columns(frame: Any) -> None:
+    for name, dtype in frame.dtypes.items():
+        if getattr(dtype, "kind", "O") not in "fiub":
+            raise ValueError(f"column {name!r} is not numeric ({dtype}): {EXPECTED}")
+
+
+def _clean(values: Any, index: int) -> Array:
+    try:
+        array = np.asarray(values)
+    except ValueError:  # ragged nested lists
+        raise ValueError(f"series {index}: channels of unequal length: {EXPECTED}") from None
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"series {index}: dtype {array.dtype} is not numeric: {EXPECTED}")
+    if array.ndim == 1:
+        array = array[None]
+    if array.ndim != 2:
+        raise ValueError(f"series {index}: has {array.ndim} dimension(s): {EXPECTED}")
+    if 0 in array.shape:
+        raise ValueError(f"series {index}: is empty, shape {array.shape}; expected at least one value")
+    array = array.astype(np.float32 if array.dtype in (np.float16, np.float32) else np.float64, copy=False)
+    finite = np.isfinite(array)
+    if not finite.all():
+        array = _fill(array, finite, index)
+    return np.ascontiguousarray(array)
+
+
+def _fill(array: Array, finite: NDArray[np.bool_], index: int) -> Array:
+    infinite = np.isinf(array)
+    if infinite.any():
+        channel, point = np.argwhere(infinite)[0]
+        raise ValueError(
+            f"series {index}: infinite value at channel {channel}, point {point}; "
+            "expected finite numbers, NaN where a value is missing"
+        )
+    known = np.flatnonzero(finite.any(axis=0))
+    if known.size == 0:
+        raise ValueError(f"series {index}: has only NaN; expected at least one value")
+    kept = slice(known[0], known[-1] + 1)
+    array, finite = array[:, kept].copy(), finite[:, kept]
+    points = np.arange(array.shape[1])
+    for channel, (row, ok) in enumerate(zip(array, finite, strict=True)):
+        if not ok.any():
+            raise ValueError(f"series {index}: channel {channel} has only NaN; expected at least one value")
+        row[~ok] = np.interp(points[~ok], points[ok], row[ok])
+    return array
