@@ -1,0 +1,68 @@
+"""Self-attention behind one function; which hardware path serves it is decided here and nowhere else.
+
+Unusual here: sequences are short (33 tokens for 512 points), for which tiles made for long sequences are mostly
+padding. On CUDA a kernel of our own keeps all heads of a sequence on chip (``short_attention.py``); everywhere
+else the library's attention serves. :func:`reference_attention` is the literal definition both are held to.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nutime.model.noise import decide, kept_scale, threshold
+
+#: The longest sequence the short-sequence kernel takes.
+SHORT = 128
+_HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+
+def self_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | None = None) -> Tensor:
+    """Attend within each sequence.
+
+    Args:
+        qkv: ``(batch, tokens, 3 · heads · head_dim)``: queries, keys and values side by side.
+        heads: number of heads.
+        rate: dropout rate of the attention weights; needs ``keys``.
+        keys: ``(batch,)`` int32 dropout keys (``Noise.row_keys``).
+
+    Returns:
+        ``(batch, tokens, heads · head_dim)``.
+    """
+    if keys is None:
+        rate = 0.0
+    if qkv.is_cuda and _HAS_TRITON and qkv.shape[1] <= SHORT:
+        from nutime.model.short_attention import short_attention
+
+        return short_attention(qkv, keys, heads, rate)
+    if rate:
+        return reference_attention(qkv, heads, rate, keys)
+    query, key, value = _split_heads(qkv, heads)
+    return F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
+
+
+def reference_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | None = None) -> Tensor:
+    """:func:`self_attention` by its definition."""
+    weights = attention_weights(qkv, heads)
+    if rate and keys is not None:
+        columns = torch.arange(weights[0].numel(), dtype=torch.int32, device=qkv.device)
+        kept = decide(keys[:, None] + columns).view(weights.shape) >= threshold(rate)
+        weights = weights * kept_scale(rate) * kept
+    value = _split_heads(qkv, heads)[2]
+    return (weights @ value).transpose(1, 2).flatten(2)
+
+
+def attention_weights(qkv: Tensor, heads: int) -> Tensor:
+    """Return how much each token attends to each: ``(batch, heads, tokens, tokens)``, rows summing to 1."""
+    query, key, _ = _split_heads(qkv, heads)
+    scores: Tensor = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
+    return scores.softmax(-1)
+
+
+def _split_heads(qkv: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    batch, tokens, _ = qkv.shape
+    query, key, value = qkv.view(batch, tokens, 3, heads, -1).permute(2, 0, 3, 1, 4)
+    return query, key, value

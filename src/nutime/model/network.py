@@ -1,0 +1,71 @@
+"""NuTime, the network of the paper's Section 3: tokens of windows, read by a transformer.
+
+Input is ``(batch, channels, length)``, float32 or float64, finite, of any length that is a multiple of the
+window; output is ``(batch, 1 + windows, dim)`` with ``[CLS]`` at position 0. Where the series come from, and
+what becomes of the tokens, is not known here.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from nutime.model.config import NuTimeConfig
+from nutime.model.noise import Noise
+from nutime.model.tokens import Tokens, sinusoids
+from nutime.model.transformer import Transformer
+
+
+class NuTimeNetwork(nn.Module):
+    """The encoder as a plain module: tensors in, tensors out."""
+
+    positions: Tensor
+
+    def __init__(self, config: NuTimeConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.tokens = Tokens(config)
+        self.transformer = Transformer(config)
+        self.norm = nn.LayerNorm(config.dim)
+        usual = 1 + config.length // config.window
+        self.register_buffer("positions", sinusoids(usual, config.dim), persistent=False)
+
+    def forward(self, series: Tensor, noise: Noise | None = None) -> Tensor:
+        """Encode a batch; dropout happens where ``noise`` is given."""
+        return self.hidden(series, noise)[-1]
+
+    def hidden(self, series: Tensor, noise: Noise | None = None) -> list[Tensor]:
+        """Return the stream after every layer, the last one normalised."""
+        streams = list(self.transformer(self._embed(series, noise), noise))
+        streams[-1] = self.norm(streams[-1])
+        return streams
+
+    def attention(self, series: Tensor) -> Tensor:
+        """Return the last layer's attention, ``(batch, heads, tokens, tokens)``; row 0 is ``[CLS]``'s."""
+        return self.transformer.attention(self._embed(series, None))
+
+    def _embed(self, series: Tensor, noise: Noise | None) -> Tensor:
+        tokens: Tensor = self.tokens(series)
+        count = tokens.shape[1]
+        positions = self.positions
+        if count > len(positions):
+            positions = sinusoids(count, self.config.dim).to(tokens.device)
+        tokens = tokens + positions[:count].to(tokens.dtype)
+        return noise.drop(tokens, self.config.dropout, site=0) if noise else tokens
+
+
+def count_parameters(module: nn.Module) -> int:
+    """Return the number of trainable values."""
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
+def pool_tokens(tokens: Tensor, how: str) -> Tensor:
+    """Reduce ``(batch, 1 + windows, dim)`` to one vector a series: ``cls``, ``mean`` or ``cls+mean``."""
+    if how == "cls":
+        return tokens[:, 0]
+    mean = tokens[:, 1:].mean(1)
+    if how == "mean":
+        return mean
+    if how == "cls+mean":
+        return torch.cat([tokens[:, 0], mean], dim=-1)
+    raise ValueError(f"pool must be cls, mean or cls+mean, got {how!r}")

@@ -1,0 +1,77 @@
+"""Randomness, dropout's above all, that is a pure function of (seed, site, row, column).
+
+Unusual here: there is no random generator. A cheap integer hash decides each element, so that
+
+* the same sample meets the same dropout whichever batch, process or device it is computed on;
+* a fused kernel can compute the mask again in its backward pass instead of storing it;
+* a network given no :class:`Noise` has no dropout: there is no train/eval mode to forget.
+
+The hash is the 32-bit finaliser with the multipliers 0x7feb352d and 0x846ca68b (Wellons' "lowbias32"), kept in
+signed 32-bit arithmetic, which wraps the same way on every device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+MULTIPLIER_1 = 0x7FEB352D
+MULTIPLIER_2 = 0x846CA68B - (1 << 32)
+
+
+def hash32(x: Tensor) -> Tensor:
+    """Scramble int32 values."""
+    x = (x ^ ((x >> 16) & 0xFFFF)) * MULTIPLIER_1
+    x = (x ^ ((x >> 15) & 0x1FFFF)) * MULTIPLIER_2
+    return x ^ ((x >> 16) & 0xFFFF)
+
+
+def decide(x: Tensor) -> Tensor:
+    """Scramble int32 counters that already carry a hashed key: the cheap core of :func:`hash32`.
+
+    Its high bits are as good as the full hash's, and dropout compares whole numbers, so high bits decide.
+    """
+    x = x * MULTIPLIER_1
+    return (x ^ ((x >> 15) & 0x1FFFF)) * MULTIPLIER_2
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The source of one forward pass's dropout.
+
+    Attributes:
+        seed: an int32 scalar, new for every step.
+        rows: ``(batch,)`` int32 names of the samples, the same wherever the sample is computed.
+    """
+
+    seed: Tensor
+    rows: Tensor
+
+    def row_keys(self, site: int) -> Tensor:
+        """Return an int32 key for every row, different at every ``site`` of the network."""
+        return hash32(self.rows ^ hash32(self.seed + site))
+
+    def uniform(self, site: int) -> Tensor:
+        """Return one float64 in [0, 1) for every row."""
+        return (self.row_keys(site).double() + 2.0**31) * 2.0**-32
+
+    def drop(self, x: Tensor, rate: float, site: int) -> Tensor:
+        """Apply dropout to ``(batch, ...)``."""
+        if rate == 0:
+            return x
+        columns = torch.arange(x[0].numel(), dtype=torch.int32, device=x.device).view(x.shape[1:])
+        keys = self.row_keys(site).view(-1, *[1] * (x.dim() - 1))
+        kept = decide(keys + columns) >= threshold(rate)
+        return torch.where(kept, x * kept_scale(rate), torch.zeros((), dtype=x.dtype, device=x.device))
+
+
+def threshold(rate: float) -> int:
+    """The int32 below which a decision means "drop"."""
+    return round(rate * 2**32) - 2**31
+
+
+def kept_scale(rate: float) -> float:
+    """The factor that keeps the expectation unchanged."""
+    return 1 / (1 - rate)

@@ -1,0 +1,116 @@
+"""Embedding of scalars of any magnitude (paper, Section 3.3), and the rivals of its ablation.
+
+Unusual here: the numerically multi-scaled embedding (NME) is evaluated in closed form. LayerNorm of
+``x·w + k·b`` only rescales the centred vectors w̃ and b̃, so that with r = x/k
+
+    y = (r·w̃ + b̃) / sqrt(r²·var(w) + 2r·cov(w, b) + var(b) + ε/k²)
+
+and the weighted sum over n scales is one product of an ``(..., 2n)`` matrix of gains with ``[w̃; b̃]``: the
+``(..., n, dim)`` tensor of the literal definition never exists. Numerator and root are divided by max(|r|, 1),
+so that no finite x overflows. Ratios and logarithms are taken in the precision of x (float64 in, float64 used).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from nutime.model.config import NuTimeConfig, ScaleWeighting
+
+_LOG_EPSILON = 1e-6
+_SMALLEST_VARIANCE = 1e-12
+
+
+class MultiScaledEmbedding(nn.Module):
+    """The paper's NME: one linear + LayerNorm block a scale, averaged by how close the scale is to |x|."""
+
+    scales: Tensor
+
+    def __init__(self, scales: Sequence[float], dim: int, weighting: ScaleWeighting, epsilon: float) -> None:
+        super().__init__()
+        self.register_buffer("scales", torch.tensor(scales, dtype=torch.float64), persistent=False)
+        self.weight = nn.Parameter(torch.empty(len(scales), dim).uniform_(-1, 1))
+        self.bias = nn.Parameter(torch.empty(len(scales), dim).uniform_(-1, 1))
+        self.weighting = weighting
+        self.epsilon = epsilon
+        self.smallest_scale = min(scales)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Embed ``(...)`` as ``(..., dim)``."""
+        limit = torch.finfo(x.dtype).max * min(self.smallest_scale, 1.0) / 2
+        scales = self.scales.to(x.dtype)
+        ratio = x.clamp(-limit, limit).unsqueeze(-1) / scales
+        larger = ratio.abs().clamp(min=1)
+        precision = self.weight.dtype
+        r, one = (ratio / larger).to(precision), larger.reciprocal().to(precision)
+
+        w = self.weight - self.weight.mean(-1, keepdim=True)
+        b = self.bias - self.bias.mean(-1, keepdim=True)
+        var_w, var_b, cov = w.square().mean(-1), b.square().mean(-1), (w * b).mean(-1)
+        var_b = var_b + self.epsilon / scales.to(precision).square()
+        variance = r * r * var_w + 2 * r * one * cov + one * one * var_b
+        gain = self._weights(ratio).to(precision) * variance.clamp(min=_SMALLEST_VARIANCE).rsqrt()
+        return torch.cat([gain * r, gain * one], dim=-1) @ torch.cat([w, b])
+
+    def _weights(self, ratio: Tensor) -> Tensor:
+        if self.weighting == "plain":
+            return torch.full_like(ratio, 1 / ratio.shape[-1])
+        closeness = ((ratio.abs() + _LOG_EPSILON).log().abs() + _LOG_EPSILON).reciprocal()
+        return closeness / closeness.sum(-1, keepdim=True)
+
+
+class PiecewiseLinearEmbedding(nn.Module):
+    """Piecewise-linear encoding: each bin tells how far x has come through it, from 0 to 1.
+
+    The bins come from data: their ``dim + 1`` edges are part of the weights, set by :meth:`set_edges`
+    (quantiles for PLE-Q, a decision tree's thresholds for PLE-T). Values beyond the bins saturate.
+    """
+
+    edges: Tensor
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        tail = 1 / (2 * dim)
+        normal_quantiles = torch.special.ndtri(torch.linspace(tail, 1 - tail, dim + 1, dtype=torch.float64))
+        self.register_buffer("edges", normal_quantiles)
+
+    def set_edges(self, edges: Tensor) -> None:
+        """Take new bin edges: ``dim + 1`` increasing values."""
+        if edges.shape != self.edges.shape or not bool((edges.diff() > 0).all()):
+            raise ValueError(f"expected {len(self.edges)} increasing edges, got {edges.tolist()}")
+        self.edges.copy_(edges)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Embed ``(...)`` as ``(..., dim)``."""
+        low, high = self.edges[:-1].to(x.dtype), self.edges[1:].to(x.dtype)
+        return ((x.unsqueeze(-1) - low) / (high - low)).clamp(0, 1).float()
+
+
+class PeriodicEmbedding(nn.Module):
+    """Sines and cosines of learnt frequencies."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.frequency = nn.Parameter(torch.randn(dim // 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Embed ``(...)`` as ``(..., dim)``."""
+        limit = math.sqrt(torch.finfo(x.dtype).max)
+        angle = 2 * math.pi * x.clamp(-limit, limit).unsqueeze(-1) * self.frequency.to(x.dtype)
+        return torch.cat([angle.sin(), angle.cos()], dim=-1).to(self.frequency.dtype)
+
+
+def scalar_embeddings(config: NuTimeConfig) -> nn.ModuleList:
+    """Build the modules that embed (mean, std): one shared by both, or one each where bins come from data."""
+    if not config.embeds_scalars:
+        return nn.ModuleList()
+    dim = config.scalar_dim
+    if config.scalar_embedding == "nme":
+        nme = MultiScaledEmbedding(config.scale_values, dim, config.scale_weighting, config.scalar_epsilon)
+        return nn.ModuleList([nme])
+    if config.scalar_embedding == "ple-p":
+        return nn.ModuleList([PeriodicEmbedding(dim)])
+    return nn.ModuleList([PiecewiseLinearEmbedding(dim), PiecewiseLinearEmbedding(dim)])

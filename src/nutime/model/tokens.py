@@ -1,0 +1,83 @@
+"""From a series to the transformer's tokens (paper, Sections 3.2 and 3.4).
+
+A window becomes one token: its shape, its mean and its standard deviation, each embedded, side by side, then
+projected. Several channels share these parameters and are joined by one more projection. The other values
+of ``config.normalization`` are the paper's ablations: the window itself is embedded, no scalars beside it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from nutime.model.config import NuTimeConfig
+from nutime.model.scalars import scalar_embeddings
+from nutime.model.windows import split_windows, window_statistics
+
+
+class Tokens(nn.Module):
+    """Embed ``(batch, channels, length)`` as ``(batch, tokens, dim)``, position 0 being ``[CLS]``."""
+
+    corpus_statistics: Tensor
+
+    def __init__(self, config: NuTimeConfig) -> None:
+        super().__init__()
+        self.config = config
+        dim = config.dim
+        self.shape_embedding = nn.Sequential(nn.Linear(config.window, dim), nn.LayerNorm(dim))
+        if config.normalization in ("window", "instance+tokens"):
+            self.scalar_embeddings = scalar_embeddings(config)
+        else:
+            self.scalar_embeddings = nn.ModuleList()
+        scalars_width = 2 * config.scalar_dim if len(self.scalar_embeddings) else 0
+        if config.normalization == "window":
+            self.projection = nn.Sequential(nn.Linear(dim + scalars_width, dim), nn.LayerNorm(dim))
+        elif scalars_width:
+            self.statistics_projection = nn.Sequential(nn.Linear(config.scalar_dim, dim), nn.LayerNorm(dim))
+        if config.channels > 1:
+            self.channel_projection = nn.Sequential(nn.Linear(config.channels * dim, dim), nn.LayerNorm(dim))
+        if config.normalization == "zscore":
+            self.register_buffer("corpus_statistics", torch.tensor([0.0, 1.0], dtype=torch.float64))
+        self.cls = nn.Parameter(0.02 * torch.randn(dim))
+
+    def forward(self, series: Tensor) -> Tensor:
+        """Return the tokens, without positions."""
+        channels = series.shape[1]
+        if channels != self.config.channels:
+            raise ValueError(f"the network reads {self.config.channels} channel(s), got {channels}")
+        tokens = self._windows(series) if self.config.normalization == "window" else self._whole(series)
+        if channels > 1:
+            tokens = self.channel_projection(tokens.transpose(1, 2).flatten(2))
+        else:
+            tokens = tokens.squeeze(1)
+        return torch.cat([self.cls.to(tokens.dtype).expand(len(tokens), 1, -1), tokens], dim=1)
+
+    def _windows(self, series: Tensor) -> Tensor:
+        shape, mean, std = window_statistics(split_windows(series, self.config.window))
+        parts = [self.shape_embedding(shape.to(self.cls.dtype))]
+        if len(self.scalar_embeddings):
+            parts += [self.scalar_embeddings[0](mean), self.scalar_embeddings[-1](std)]
+        projected: Tensor = self.projection(torch.cat([part.to(parts[0].dtype) for part in parts], dim=-1))
+        return projected
+
+    def _whole(self, series: Tensor) -> Tensor:
+        if self.config.normalization == "zscore":
+            mean, std = self.corpus_statistics.to(series.dtype)
+            series = (series - mean) / std
+        elif self.config.normalization != "identity":
+            series, mean, std = window_statistics(series)
+        limit = torch.finfo(self.cls.dtype).max ** 0.25  # what LayerNorm can still square and sum
+        windows = split_windows(series, self.config.window).clamp(-limit, limit)
+        tokens: Tensor = self.shape_embedding(windows.to(self.cls.dtype))
+        if len(self.scalar_embeddings):
+            scalars = [self.scalar_embeddings[0](mean), self.scalar_embeddings[-1](std)]
+            statistics = self.statistics_projection(torch.stack(scalars, dim=2).to(tokens.dtype))
+            tokens = torch.cat([tokens, statistics], dim=2)
+        return tokens
+
+
+def sinusoids(count: int, dim: int) -> Tensor:
+    """Fixed positional encoding of ``count`` positions, ``(count, dim)``."""
+    frequency = 10000.0 ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    angle = torch.arange(count, dtype=torch.float64)[:, None] * frequency
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()

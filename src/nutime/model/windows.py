@@ -1,0 +1,50 @@
+"""Windows and their statistics (paper, Section 3.2): shape, mean and standard deviation of any magnitude.
+
+Unusual here: everything is computed relative to the window's first value and in units of its own range, so
+that neither a large offset (1e6 + 1e-3·sin) nor an extreme magnitude (1e±300) costs digits or overflows, and
+a constant window has a standard deviation of exactly zero.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+#: Added to the standard deviation before dividing by it, so that a constant window has the shape zero.
+SHAPE_EPSILON = 1e-8
+
+
+class WindowStatistics(NamedTuple):
+    """What a window is made of; ``shape`` is ``(..., window)``, the scalars are ``(...)``."""
+
+    shape: Tensor
+    mean: Tensor
+    std: Tensor
+
+
+def split_windows(series: Tensor, window: int) -> Tensor:
+    """Cut ``(..., length)`` into ``(..., length / window, window)``."""
+    length = series.shape[-1]
+    if length == 0 or length % window:
+        raise ValueError(f"length {length} is not a multiple of the window {window}; resize the series first")
+    return series.reshape(*series.shape[:-1], length // window, window)
+
+
+def window_statistics(windows: Tensor) -> WindowStatistics:
+    """Normalise over the last dimension; the standard deviation is the unbiased one (0 for a single point)."""
+    limit = torch.finfo(windows.dtype).max
+    half = windows * 0.5  # the difference of two halves cannot overflow
+    first = half[..., :1]
+    rise = half - first
+    reach = rise.abs().amax(-1, keepdim=True)
+    unit = rise / reach.clamp(min=torch.finfo(windows.dtype).tiny)
+    unit_mean = unit.mean(-1, keepdim=True)
+    centred = unit - unit_mean
+    unit_std = (centred.square().sum(-1, keepdim=True) / max(windows.shape[-1] - 1, 1)).sqrt()
+    mean = (2 * (first + reach * unit_mean)).clamp(-limit, limit)
+    std = (2 * reach * unit_std).clamp(max=limit)
+    # centred / (unit_std + ε / (2·reach)) is (x − mean) / (std + ε) without leaving the unit range.
+    shape = centred * (reach / (reach * unit_std + 0.5 * SHAPE_EPSILON))
+    return WindowStatistics(shape, mean.squeeze(-1), std.squeeze(-1))
