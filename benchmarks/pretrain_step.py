@@ -1,0 +1,108 @@
+"""Time one pretraining step: crops, two views, BYOL, optimizer and target update, dropout 0.1, length 512.
+
+    python benchmarks/pretrain_step.py                   # GPU: ms a step and the profile's top ten
+    python benchmarks/pretrain_step.py --batch 128       # CPU: series/s and the ratio to a literal rewrite
+
+The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+
+import torch
+from literal import LiteralBYOL
+
+from nutime import NuTimeConfig
+from nutime.data.crops import FlatSeries
+from nutime.model.network import NuTimeNetwork
+from nutime.pretrain.byol import BYOL
+from nutime.pretrain.schedule import Schedule
+from nutime.pretrain.step import Pool, PretrainStep, StepConfig
+
+LENGTH = 512
+
+
+def random_walks(count: int, device: str) -> torch.Tensor:
+    torch.manual_seed(0)
+    return torch.randn(count, LENGTH, device=device).cumsum(-1)
+
+
+def our_step(series: torch.Tensor, batch: int, head_dim: int) -> PretrainStep:
+    torch.manual_seed(0)
+    device = series.device
+    count = len(series)
+    flat = FlatSeries(
+        series.flatten(),
+        torch.arange(count, device=device) * LENGTH,
+        torch.full((count,), LENGTH, device=device),
+    )
+    one_source = [torch.tensor([value], device=device) for value in (0, count)]
+    pool = Pool(flat, *one_source, torch.ones(1, dtype=torch.float64, device=device))
+    byol = BYOL(NuTimeNetwork(NuTimeConfig(head_dim=head_dim))).to(device)
+    return PretrainStep(byol, pool, Schedule(steps=10_000), StepConfig(batch=batch))
+
+
+def milliseconds(step: object, repeats: int, device: str) -> float:
+    """Median over repeats."""
+    times = []
+    for _ in range(repeats):
+        if device == "cuda":
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        step()  # type: ignore[operator]
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append(1000 * (time.perf_counter() - start))
+    return statistics.median(times)
+
+
+def top_kernels(step: PretrainStep, count: int = 10) -> list[tuple[str, float, int]]:
+    """Return (name, ms a step, calls a step) of the costliest kernels."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(3):
+            step()
+        torch.cuda.synchronize()
+    rows = sorted(profile.key_averages(), key=lambda row: -row.self_device_time_total)
+    return [(row.key[:90], row.self_device_time_total / 3000, row.count // 3) for row in rows[:count]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--repeats", type=int)
+    args = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    batch = args.batch or (2048 if device == "cuda" else 128)
+    repeats = args.repeats or (50 if device == "cuda" else 3)
+    series = random_walks(8192 if device == "cuda" else 1024, device)
+    result: dict[str, object] = {"device": device, "batch": batch, "torch": torch.__version__}
+    if device == "cuda":
+        result["gpu"] = torch.cuda.get_device_name()
+        for head_dim in (16, 64):
+            start = time.perf_counter()
+            step = our_step(series, batch, head_dim)
+            step()
+            torch.cuda.synchronize()
+            result[f"start_s_{head_dim}"] = round(time.perf_counter() - start, 1)
+            result[f"ms_{head_dim}"] = round(milliseconds(step, repeats, device), 3)
+            print(f"{head_dim} dims a head: {result[f'ms_{head_dim}']} ms a step, loss {step.loss.item():.4f}")
+            for name, ms, calls in top_kernels(step):
+                print(f"  {ms:7.3f} ms  {calls:4d} x  {name}")
+    else:
+        for name, build in {
+            "nutime": lambda: our_step(series, batch, 64),
+            "literal": lambda: LiteralBYOL(series, batch, 64),
+        }.items():
+            step = build()
+            step()
+            result[f"{name}_series_per_s"] = round(1000 * batch / milliseconds(step, repeats, device), 1)
+        result["ratio"] = round(result["nutime_series_per_s"] / result["literal_series_per_s"], 2)  # type: ignore[operator]
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Random resized crops taken where the data is: a gather and a lerp on one flat array of values.
+
+Unusual here: there is no loader. All series lie end to end in one tensor on the training device; a crop is
+described by real numbers (where it begins, how much of the series it takes), so that any length from one
+point up can be cropped and nothing has to visit the host.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class FlatSeries:
+    """Series laid end to end.
+
+    Attributes:
+        values: all values, ``(total,)`` float32.
+        starts: where each series begins, ``(n,)`` int64.
+        lengths: how many points it has, ``(n,)`` int64.
+    """
+
+    values: Tensor
+    starts: Tensor
+    lengths: Tensor
+
+    def to(self, device: torch.device | str) -> FlatSeries:
+        """Copy to a device."""
+        return FlatSeries(self.values.to(device), self.starts.to(device), self.lengths.to(device))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+def crop(series: FlatSeries, index: Tensor, begin: Tensor, share: Tensor, points: int) -> Tensor:
+    """Cut a stretch out of each chosen series and resize it.
+
+    Args:
+        series: where to cut.
+        index: ``(batch,)`` which series.
+        begin: ``(batch,)`` in [0, 1]: where between its leftmost and rightmost place the stretch lies.
+        share: ``(batch,)`` in (0, 1]: how much of the series it takes.
+        points: the length to resize to.
+
+    Returns:
+        ``(batch, points)``.
+    """
+    length = series.lengths[index].float()
+    extent = length * share.float()
+    first = (length - extent) * begin.float()
+    grid = (torch.arange(points, device=index.device) + 0.5) / points
+    position = first[:, None] + extent[:, None] * grid - 0.5
+    position = torch.minimum(position.clamp(min=0), length[:, None] - 1)
+    left = position.long()
+    right = torch.minimum(left + 1, series.lengths[index][:, None] - 1)
+    start = series.starts[index][:, None]
+    before, after = series.values[start + left], series.values[start + right]
+    return before + (position - left) * (after - before)

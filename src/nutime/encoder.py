@@ -1,0 +1,123 @@
+"""``NuTime``: the network together with the input contract and its weights on disk.
+
+A saved encoder is a folder with ``model.safetensors`` and ``config.json``; loading executes nothing from it.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from nutime.data.series import as_series, resample
+from nutime.model.config import NuTimeConfig
+from nutime.model.network import NuTimeNetwork, pool_tokens
+
+#: Raised when what is written can no longer be read by older versions.
+FORMAT = 1
+DEFAULT_WEIGHTS = "nutime-base"
+_WEIGHTS, _CONFIG = "model.safetensors", "config.json"
+
+
+class NuTime(NuTimeNetwork):
+    """A NuTime encoder: series of any length, scale and number of channels in, one vector each out."""
+
+    @torch.inference_mode()
+    def embed(
+        self, X: Any, *, pool: str = "cls+mean", length: int | None = None, batch_size: int = 64
+    ) -> NDArray[np.float32]:
+        """Return one vector a series, ``(n, d)`` float32.
+
+        Args:
+            X: series in any form of :mod:`nutime.data.series`. A univariate encoder embeds the channels of a
+                multivariate series one by one and puts the vectors side by side.
+            pool: ``cls``, ``mean`` (of the windows' tokens) or ``cls+mean``.
+            length: points every series is resized to; the encoder's own unless given.
+            batch_size: series computed at a time; it changes speed and memory, not the result.
+        """
+        series = as_series(X)
+        channels = len(series[0])
+        if self.config.channels not in (1, channels):
+            raise ValueError(f"the encoder reads {self.config.channels} channels, the series have {channels}")
+        parts = []
+        for start in range(0, len(series), batch_size):
+            chunk = resample(series[start : start + batch_size], length or self.config.length)
+            batch = torch.from_numpy(chunk).to(self.device)
+            if self.config.channels == 1:
+                batch = batch.flatten(0, 1).unsqueeze(1)
+            pooled = pool_tokens(self(batch), pool)
+            parts.append(pooled.reshape(len(chunk), -1).float().cpu())
+        embedding: NDArray[np.float32] = torch.cat(parts).numpy()
+        return embedding
+
+    @property
+    def device(self) -> torch.device:
+        """Where the encoder computes."""
+        return self.norm.weight.device
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``model.safetensors`` and ``config.json`` into ``folder``."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
+        save_file(weights, folder / _WEIGHTS)
+        document = {"format": FORMAT, "network": json.loads(self.config.to_json())}
+        (folder / _CONFIG).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        return folder
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path = DEFAULT_WEIGHTS) -> NuTime:
+        """Load an encoder: weights shipped with the package, by name, or a folder written by :meth:`save`."""
+        folder = _find(name)
+        config = _read_config(folder / _CONFIG)
+        model = cls(config)
+        try:
+            weights = load_file(folder / _WEIGHTS)
+        except (OSError, SafetensorError) as error:
+            raise ValueError(f"{folder / _WEIGHTS}: not readable as safetensors ({error})") from None
+        expected = {key: value.shape for key, value in model.state_dict().items()}
+        found = {key: value.shape for key, value in weights.items()}
+        if expected != found:
+            odd = sorted(key for key in expected | found if expected.get(key) != found.get(key))
+            raise ValueError(f"{folder / _WEIGHTS}: does not fit its config.json, first at {odd[0]!r}")
+        model.load_state_dict(weights)
+        return model
+
+
+def shipped_weights() -> list[str]:
+    """Return the names :meth:`NuTime.from_pretrained` knows without a path."""
+    root = resources.files("nutime") / "weights"
+    return sorted(entry.name for entry in root.iterdir() if entry.is_dir()) if root.is_dir() else []
+
+
+def _find(name: str | Path) -> Path:
+    if str(name) in shipped_weights():
+        return Path(str(resources.files("nutime") / "weights" / str(name)))
+    folder = Path(name)
+    if not folder.is_dir():
+        shipped = ", ".join(shipped_weights()) or "none"
+        raise ValueError(f"no weights {str(name)!r}: expected a folder or a shipped name ({shipped})")
+    return folder
+
+
+def _read_config(path: Path) -> NuTimeConfig:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: not a readable config ({error})") from None
+    version = document.get("format") if isinstance(document, dict) else None
+    if not isinstance(version, int) or version < 1:
+        raise ValueError(f"{path}: states no format version; expected a folder written by nutime")
+    if version > FORMAT:
+        raise ValueError(f"{path}: format {version} is newer than this nutime reads ({FORMAT}); update nutime")
+    try:
+        return NuTimeConfig.from_dict(document.get("network"))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from None
