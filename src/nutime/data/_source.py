@@ -1,0 +1,124 @@
+"""What every file reader shares: where it stands in the file, and the one way to turn cells into values.
+
+A reader is a function from a :class:`Source` to an iterator of :class:`Record`. It never raises anything but
+the :class:`FormatError` that :meth:`Source.error` builds, so that every complaint names the file and, in a
+text file, the line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nutime.data.series import Array
+
+#: Names, in any case, of a column or attribute that holds the label of a series.
+LABEL_NAMES = frozenset({"label", "class", "target", "y"})
+
+INFINITE = "holds an infinite value; leave a missing value out or write NaN"
+DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+QUOTED_CHARACTERS = 40  # of a bad cell: an error is one readable line
+
+
+class FormatError(ValueError):
+    """A file that is not what its suffix promises: ``path:line: reason``, or ``path: reason`` if binary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One series of a file: ``values`` is ``(channels, length)``, NaN where a value is missing."""
+
+    values: Array
+    label: str | None = None
+    id: str | None = None
+
+
+@dataclass(slots=True)
+class Source:
+    """A file being read, which of its sets is wanted, and the line that was read last (text files only)."""
+
+    path: Path
+    split: str | None = None
+    line: int | None = None
+
+    def error(self, complaint: str) -> FormatError:
+        """Return, not raise, the error for the current place."""
+        place = self.path if self.line is None else f"{self.path}:{self.line}"
+        return FormatError(f"{place}: {complaint}")
+
+    def lines(self) -> Iterator[str]:
+        """Iterate over the lines of a UTF-8 text file, gzipped if its name ends in ``.gz``."""
+        opener = gzip.open if self.path.suffix.lower() == ".gz" else open
+        with opener(self.path, "rb") as file:
+            for self.line, raw in enumerate(file, 1):
+                try:
+                    # The byte order mark that spreadsheets write is no part of the first cell.
+                    yield raw.decode("utf-8-sig" if self.line == 1 else "utf-8")
+                except UnicodeDecodeError:
+                    raise self.error("is not UTF-8 text") from None
+
+    @contextmanager
+    def decoding(self) -> Iterator[None]:
+        """Turn whatever a decoder raises into a FormatError.
+
+        Decoders of binary files raise nearly any type on junk bytes, so this alone catches them all.
+        """
+        try:
+            yield
+        except FormatError:
+            raise
+        except Exception as error:
+            raise self.error(f"cannot be read: {reason(error)}") from error
+
+    def numbers(self, cells: Sequence[str], missing: str = "?", where: str = "") -> Array:
+        """Parse the cells of one line; a cell equal to ``missing`` (blanks aside) is NaN, as is ``nan``."""
+        return self.floating(np.array(self.floats(cells, missing, where)), where)
+
+    def floats(self, cells: Sequence[str], missing: str, where: str = "") -> list[float]:
+        """Parse cells to Python floats: for a few of them far faster than an array."""
+        try:
+            return list(map(float, cells))
+        except ValueError:
+            return [self._number(cell.strip(), missing, f"{where}point {i}: ") for i, cell in enumerate(cells)]
+
+    def _number(self, cell: str, missing: str, where: str) -> float:
+        try:
+            return np.nan if cell == missing else float(cell)
+        except ValueError:
+            raise self.error(f"{where}{quote(cell)} is not a number") from None
+
+    def floating(self, values: NDArray[Any], where: str = "") -> Array:
+        """Return ``values`` as float32 if they are stored so, else as float64; infinity is refused."""
+        dtype = np.float32 if values.dtype.char in "ef" else np.float64
+        array: Array = values.astype(dtype, order="C", copy=False)
+        if np.isinf(array).any():
+            raise self.error(f"{where}{INFINITE}")
+        return array
+
+    def label(self, value: object, where: str = "") -> str:
+        """Return a label as text; ``1.0`` and ``1.0000000e+00`` are the class ``1`` of other formats."""
+        text = (value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)).strip()
+        if value is None or text.lower() in ("", "nan"):
+            raise self.error(f"{where}the label is missing")
+        if DECIMAL.fullmatch(text) and float(text).is_integer():
+            return str(int(float(text)))
+        return text
+
+
+def reason(error: Exception) -> str:
+    """Return the first line of what someone else's error says."""
+    lines = str(getattr(error, "strerror", None) or error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def quote(text: str) -> str:
+    """Quote text of a file for an error message, on one line and cut to a readable length."""
+    return repr(text if len(text) <= QUOTED_CHARACTERS else text[:QUOTED_CHARACTERS] + "…")

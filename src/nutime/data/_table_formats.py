@@ -1,0 +1,302 @@
+"""Readers of tables: ``.csv`` and ``.parquet``, in two shapes told apart by the column names.
+
+*Wide*: a series a row. A column named label, class, target or y holds the label, one named id, series or
+series_id the id (so does the unnamed index that pandas writes); all others are the values in order, or, in
+parquet, lists that are each one channel.
+
+*Long*: a point a row, recognised by a column named time, timestamp, t or date, or value. Rows with one id
+are one series and stand together; without an id column the file is one series. Every column without a part to
+play is a channel (``y`` too: it often stands between x and z). Rows are sorted by time, a number or an ISO
+date; rows of equal time keep their order. Beyond one series, only the ids seen are kept in memory.
+
+A csv without column names is wide; its first column is the label if the first cell is not a number.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain, groupby, starmap
+from math import isinf, isnan
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nutime.data._source import INFINITE, LABEL_NAMES, Record, Source, quote
+from nutime.data.series import Array
+
+ID_NAMES = frozenset({"id", "series", "series_id"})
+TIME_NAMES = frozenset({"time", "timestamp", "t", "date"})
+INDEX_NAME = "__index_level_0__"  # how pandas names an index without a name in parquet; in csv it is ""
+ROWS_AT_A_TIME = 1024
+
+
+class Point(NamedTuple):
+    """A row of a long table: the value of each channel, and what the other columns say (or None)."""
+
+    values: Sequence[float] | Array
+    label: object
+    id: object
+    time: object
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which column plays which part."""
+
+    values: list[int]
+    label: int | None = None
+    id: int | None = None
+    time: int | None = None
+    is_long: bool = False
+
+    @classmethod
+    def named(cls, source: Source, header: Sequence[str], lists: bool = False) -> Columns:
+        """Assign the parts by column name; a table whose values are lists is never long."""
+        names = [name.strip().lower() for name in header]
+        names[:1] = [name or INDEX_NAME for name in names[:1]]
+        is_long = not lists and any(name in TIME_NAMES or name == "value" for name in names)
+
+        def find(part: str, aliases: frozenset[str]) -> int | None:
+            found = [index for index, name in enumerate(names) if name in aliases]
+            if len(found) > 1:
+                both = " and ".join(quote(header[index]) for index in found[:2])
+                raise source.error(f"columns {both} may both hold the {part}; rename all but one")
+            return found[0] if found else None
+
+        label = find("label", LABEL_NAMES - {"y"} if is_long else LABEL_NAMES)
+        identity, time = find("id", ID_NAMES), find("time", TIME_NAMES)
+        index = find("index", frozenset({INDEX_NAME}))
+        if lists and time is not None:
+            raise source.error(f"column {quote(header[time])}: times beside lists of values are not supported")
+        values = [i for i in range(len(names)) if i not in (label, identity, time, index)]
+        if not values:
+            raise source.error(f"has no column of values, only {quote(', '.join(header))}")
+        # The index of a long table numbers its points; that of a wide one names its series.
+        return cls(values, label, index if identity is None and not is_long else identity, time, is_long)
+
+    def parts(self, row: Sequence[str]) -> tuple[str | None, ...]:
+        """Return the label, the id and the time of a row, None for a column the table does not have."""
+        return tuple(None if index is None else row[index].strip() for index in (self.label, self.id, self.time))
+
+    def label_text(self, source: Source, cell: object) -> str | None:
+        """Return the label of a row, None in a table without labels."""
+        return None if self.label is None else source.label(cell)
+
+    def id_text(self, source: Source, cell: object) -> str | None:
+        """Return the id of a row, None in a table without ids."""
+        if self.id is not None and cell in (None, ""):
+            raise source.error("the id is missing")
+        return None if self.id is None else str(cell)
+
+
+def _join(source: Source, columns: Columns, points: Iterable[Point]) -> Iterator[Record]:
+    """Make series of the rows of a long table: neighbours with one id belong together."""
+    seen = set()
+    for cell, rows in groupby(points, attrgetter("id")):
+        identity = columns.id_text(source, cell)
+        if identity in seen:
+            raise source.error(f"id {quote(str(identity))} again after another id; keep its rows together")
+        seen.add(identity)
+        first = next(rows)
+        label = columns.label_text(source, first.label)
+        values, times, in_order = [], [], True
+        for row in chain([first], rows):
+            if row.label != first.label:
+                raise source.error(f"the label changes to {quote(str(row.label))} within a series")
+            values.append(row.values)
+            if columns.time is not None:
+                times.append(_time(source, row.time))
+                in_order &= _in_order(source, *times[-2:])
+        array = np.array(values).T
+        if not in_order:
+            array = array[:, sorted(range(len(times)), key=times.__getitem__)]
+        yield Record(array, label, identity)
+
+
+def _time(source: Source, value: Any) -> Any:
+    """Return something that sorts by time."""
+    try:
+        time = float(value) if isinstance(value, str) else value
+    except ValueError:
+        try:
+            return datetime.fromisoformat(f"{value}-01" if len(value) == len("2020-01") else value)
+        except ValueError:
+            raise source.error(f"time {quote(value)} is neither a number nor an ISO date") from None
+    if time is None or (isinstance(time, float) and isnan(time)):
+        raise source.error("the time is missing")
+    return time
+
+
+def _in_order(source: Source, earlier: Any, later: Any = None) -> bool:
+    try:
+        return later is None or bool(earlier <= later)
+    except TypeError:
+        raise source.error(
+            "the time cannot be compared with the one before; write all as numbers, or all as dates, "
+            "with or without a time zone"
+        ) from None
+
+
+def read_csv(source: Source) -> Iterator[Record]:
+    """A comma separated table, with or without column names; an empty cell is a missing value."""
+    rows = _csv_rows(source)
+    first = next(rows, None)
+    if first is None:
+        return iter(())
+    if _has_names(first):
+        columns = Columns.named(source, first)
+    else:
+        labelled = bool(first[0]) and not _is_number(first[0])
+        columns = Columns(list(range(labelled, len(first))), 0 if labelled else None)
+        if not columns.values:
+            raise source.error(f"{quote(first[0])} is not a number")
+        rows = _refuse_column_numbers(source, first, rows)
+    if columns.is_long:
+        return _join(source, columns, _csv_points(source, columns, rows))
+    return _csv_series(source, columns, rows)
+
+
+def _csv_rows(source: Source) -> Iterator[list[str]]:
+    width = 0
+    table = csv.reader(source.lines(), strict=True)
+    try:
+        for count, row in enumerate(table, 1):
+            if table.line_num != count:  # an unbalanced quote would swallow the series that follow
+                raise source.error("a quoted cell runs over several lines")
+            if row:
+                width = width or len(row)
+                if len(row) != width:
+                    raise source.error(f"has {len(row)} cell(s), the first row has {width}")
+                yield row
+    except csv.Error as error:
+        raise source.error(str(error)) from None
+
+
+def _csv_series(source: Source, columns: Columns, rows: Iterable[list[str]]) -> Iterator[Record]:
+    for row in rows:
+        values = source.numbers([row[index] for index in columns.values], missing="")
+        label, identity, _ = columns.parts(row)
+        yield Record(values[None], columns.label_text(source, label), columns.id_text(source, identity))
+
+
+def _csv_points(source: Source, columns: Columns, rows: Iterable[list[str]]) -> Iterator[Point]:
+    for row in rows:
+        values = source.floats([row[index] for index in columns.values], missing="")
+        if any(map(isinf, values)):
+            raise source.error(INFINITE)
+        yield Point(values, *columns.parts(row))
+
+
+def _has_names(row: list[str]) -> bool:
+    """Tell a row of column names from a first series, which may begin with a label.
+
+    Names and numbers together are column names only where the numbers count the columns, as pandas does, and
+    every name has a part to play: a typing error in the first series must not make a header of it.
+    """
+    cells = [cell.strip().lower() for cell in row]
+    numbers = [cell for cell in cells if _is_number(cell)]
+    if not numbers:
+        return len(cells) > 1 or cells[0] in LABEL_NAMES | ID_NAMES | TIME_NAMES | {"value"}
+    start = 0 if numbers[0] == "0" else 1
+    counted = numbers == [str(start + index) for index in range(len(numbers))]
+    has_index = cells[0] == "" and start == 0
+    names = {cell for cell in cells[1 if has_index else 0 :] if not _is_number(cell)}
+    return counted and (has_index or bool(names)) and names <= LABEL_NAMES | ID_NAMES
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse_column_numbers(source: Source, first: list[str], rows: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Yield all rows, but refuse a first row ``0,1,2,…`` above decimals: it may be names or a series."""
+    yield first
+    counted = first == [str(index) for index in range(len(first))]
+    for row in rows:
+        if counted and any("." in cell for cell in row):
+            raise source.error(
+                "the first row counts 0,1,2,… above decimals: column numbers or a series? name the columns "
+                "(t0,t1,…) or write the series as decimals"
+            )
+        counted = False
+        yield row
+
+
+def read_parquet(source: Source) -> Iterator[Record]:
+    """A parquet table, read a batch of rows at a time; a null is a missing value."""
+    import pyarrow.parquet as pq
+    from pyarrow import types
+
+    # Buffering ahead would keep the whole file in memory.
+    with source.decoding(), pq.ParquetFile(source.path, pre_buffer=False) as file:
+        schema = file.schema_arrow
+        lists = [_is_list(field.type) for field in schema]
+        columns = Columns.named(source, schema.names, any(lists))
+        for index in columns.values:
+            field = schema.field(index)
+            kind = field.type.value_type if lists[index] else field.type
+            numeric = types.is_floating(kind) or types.is_integer(kind)
+            if not numeric or lists[index] != any(lists):
+                wanted = "a list of numbers, as other columns are" if any(lists) else "numeric"
+                raise source.error(f"column {quote(field.name)}: type {field.type} is not {wanted}")
+        batches = file.iter_batches(batch_size=ROWS_AT_A_TIME)
+        rows = _parquet_rows(source, columns, any(lists), batches)
+        if columns.is_long:
+            yield from _join(source, columns, starmap(Point, rows))
+        else:
+            for values, label, identity, _ in rows:
+                yield Record(values, columns.label_text(source, label), columns.id_text(source, identity))
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _parquet_rows(
+    source: Source, columns: Columns, lists: bool, batches: Iterable[Any]
+) -> Iterator[tuple[Array, object, object, object]]:
+    """Iterate over the values, label, id and time of each row."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    start = 0
+    for batch in batches:
+        channels = [batch.column(index) for index in columns.values]
+        if lists:
+            values = _list_rows(source, channels, start)
+        else:
+            matrix = np.column_stack([channel.to_numpy(zero_copy_only=False) for channel in channels])
+            matrix = source.floating(matrix, f"rows {start} to {start + len(matrix) - 1}: ")
+            values = iter(matrix if columns.is_long else matrix[:, None])
+        label, identity, time = (
+            pa.nulls(len(batch)) if index is None else batch.column(index)
+            for index in (columns.label, columns.id, columns.time)
+        )
+        if types.is_temporal(time.type):  # Python's own dates have no nanoseconds
+            time = time.view(f"int{time.type.bit_width}")
+        yield from zip(values, label.to_pylist(), identity.to_pylist(), time.to_pylist(), strict=True)
+        start += len(batch)
+
+
+def _list_rows(source: Source, channels: list[Any], start: int) -> Iterator[Array]:
+    """Iterate over the rows of list columns: ``(channels, length)`` each."""
+    import pyarrow.compute as pc
+
+    ends = [np.cumsum(pc.list_value_length(channel).fill_null(0).to_numpy()) for channel in channels]
+    flat = [pc.list_flatten(channel).to_numpy(zero_copy_only=False) for channel in channels]
+    rows = zip(*(np.split(values, end[:-1]) for values, end in zip(flat, ends, strict=True)), strict=True)
+    for index, row in enumerate(rows, start):
+        lengths = {values.size for values in row}
+        if len(lengths) > 1 or 0 in lengths:
+            raise source.error(f"row {index}: lists of {sorted(lengths)} values, expected equal lengths above 0")
+        yield source.floating(np.stack(row), f"row {index}: ")

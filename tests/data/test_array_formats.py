@@ -1,0 +1,150 @@
+"""Files that hold all series in one array: .npz, .npy and the TF-C .pt."""
+
+import io
+import os
+import zipfile
+
+import numpy as np
+import pytest
+from format_files import refusal, values_of
+
+from nutime.data import _array_formats
+from nutime.data.formats import FormatError, read_file, read_records
+
+
+@pytest.fixture
+def splits(tmp_path):
+    X, y = np.zeros((2, 3), np.float32), np.array(["a", "b"])
+    np.savez(tmp_path / "set.npz", X_train=X, y_train=y, X_test=X[:1] + 1, y_test=y[:1])
+    return tmp_path / "set.npz"
+
+
+@pytest.mark.parametrize(("split", "labels"), [("train", ["a", "b"]), ("test", ["a"]), (None, ["a", "b", "a"])])
+def test_npz_split_is_read_alone_and_all_by_default(splits, split, labels):
+    assert read_file(splits, split=split).labels.tolist() == labels
+
+
+def test_npz_without_the_split_asked_for_is_refused(tmp_path):
+    np.savez(tmp_path / "set.npz", X_train=np.ones((2, 3)))
+    assert refusal(tmp_path / "set.npz", split="test") == " has no X_test, only X_train"
+
+
+@pytest.mark.parametrize("key", ["X", "arr_0", "anything"])
+@pytest.mark.parametrize("split", ["train", "test", None])
+def test_npz_of_a_single_set_is_read_whole_for_any_split(tmp_path, key, split):
+    np.savez(tmp_path / "set.npz", **{key: np.ones((2, 3))})
+    assert len(values_of(tmp_path / "set.npz", split=split)) == 2
+
+
+def test_npz_other_sets_are_read_too(tmp_path):
+    np.savez(tmp_path / "set.npz", X_train=np.ones((1, 3)), X_val=np.ones((1, 3)), subject=np.arange(2))
+    assert len(values_of(tmp_path / "set.npz")) == 2
+
+
+@pytest.mark.parametrize(
+    ("y", "labels"),
+    [
+        (np.array([0, 1]), ["0", "1"]),
+        (np.array([0.0, 1.0]), ["0", "1"]),
+        (np.array([0.5, 1.0]), ["0.5", "1"]),
+        (np.array(["a", "1.0"]), ["a", "1"]),
+        (np.array([b"a", b"b"]), ["a", "b"]),
+        (np.array([True, False]), ["True", "False"]),
+    ],
+)
+def test_npz_labels_become_text(tmp_path, y, labels):
+    np.savez(tmp_path / "set.npz", X=np.ones((2, 3)), y=y)
+    assert read_file(tmp_path / "set.npz").labels.tolist() == labels
+
+
+def test_labels_for_only_some_of_the_series_are_refused_in_a_table(tmp_path):
+    np.savez(tmp_path / "set.npz", X_train=np.ones((1, 3)), y_train=["a"], X_test=np.ones((1, 3)))
+    with pytest.raises(FormatError, match="only some of its sets have labels"):
+        read_file(tmp_path / "set.npz")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "complaint"),
+    [
+        ({"X": np.array([[1, None]])}, "X: holds pickled Python objects, which are not read"),
+        ({"X": np.ones((2, 3)), "y": np.array(["a", None])}, "y: holds pickled Python objects"),
+        ({"X": np.ones((2, 3)), "y": np.arange(3)}, "X: has 2 series but the labels have shape (3,)"),
+        ({"X": np.ones((2, 3)), "y": np.eye(2)}, "X: has 2 series but the labels have shape (2, 2)"),
+        ({"X": np.ones((2, 3)), "y": np.array([1, np.nan])}, "X: series 1: the label is missing"),
+        ({"X": np.ones((2, 3)), "y": np.ones(2, complex)}, "X: labels of dtype complex128"),
+        ({"X": np.ones(3)}, "X: has shape (3,), expected (n, length) or (n, channels, length)"),
+        ({"X": np.ones((1, 1, 1, 1))}, "X: has shape (1, 1, 1, 1), expected"),
+        ({"X": np.ones((0, 3))}, "X: has shape (0, 3), expected"),
+        ({"X": np.ones((2, 0))}, "X: has shape (2, 0), expected"),
+        ({"X": np.ones((2, 3), complex)}, "X: dtype complex128 is not numeric"),
+        ({"X": np.array([["a", "b"]])}, "X: dtype <U1 is not numeric"),
+        ({"X": np.array([[1, np.inf]])}, "X: series 0: holds an infinite value"),
+        ({"a": np.ones((2, 3)), "b": np.ones((2, 3))}, "expected an array X, X_train or X_test, found only"),
+        ({}, "expected an array X, X_train or X_test, found only"),
+    ],
+)
+def test_npz_complaints_name_the_array(tmp_path, arrays, complaint):
+    np.savez(tmp_path / "set.npz", **arrays)
+    assert refusal(tmp_path / "set.npz").startswith(f" {complaint}")
+
+
+def test_npz_that_claims_more_than_the_limit_is_refused_before_it_is_unpacked(tmp_path):
+    header = io.BytesIO()
+    shape = (_array_formats.MAX_ARRAY_BYTES, 1000)
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    with zipfile.ZipFile(tmp_path / "set.npz", "w") as archive:
+        archive.writestr("X.npy", header.getvalue())
+    assert refusal(tmp_path / "set.npz").startswith(" X: claims 68719476736000 bytes, the limit is")
+
+
+def test_npy_of_pickled_objects_is_refused(tmp_path):
+    np.save(tmp_path / "set.npy", np.array([[1, None]]), allow_pickle=True)
+    assert "cannot be read" in refusal(tmp_path / "set.npy")
+
+
+def test_npy_in_fortran_order_and_big_endian(tmp_path):
+    X = np.arange(6.0).reshape(2, 3)
+    np.save(tmp_path / "set.npy", np.asfortranarray(X.astype(">f4")))
+    (first, second) = read_records(tmp_path / "set.npy")
+    assert first.values.dtype == np.float32
+    assert second.values.tolist() == [[3, 4, 5]]
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_tfc_tensors_with_labels(tmp_path, zipped):
+    torch = pytest.importorskip("torch")
+    content = {"samples": torch.arange(6.0).reshape(2, 1, 3), "labels": torch.tensor([1.0, 0.0])}
+    torch.save(content, tmp_path / "train.pt", _use_new_zipfile_serialization=zipped)
+    table = read_file(tmp_path / "train.pt")
+    assert table.labels.tolist() == ["1", "0"]
+    assert [values.tolist() for values in table.series] == [[[0, 1, 2]], [[3, 4, 5]]]
+
+
+def test_tfc_file_that_would_run_code_is_refused(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    class Harmful:
+        def __reduce__(self):
+            return (os.mkdir, (str(tmp_path / "harm"),))
+
+    torch.save({"samples": Harmful(), "labels": torch.zeros(1)}, tmp_path / "train.pt")
+    assert "cannot be read" in refusal(tmp_path / "train.pt")
+    assert not (tmp_path / "harm").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (lambda torch: [torch.zeros(2, 3)], "expected a dict with tensors 'samples' and 'labels'"),
+        (lambda torch: {"labels": torch.zeros(2)}, "expected a dict with tensors 'samples' and 'labels'"),
+        (lambda torch: {"samples": torch.zeros(2, 3), "labels": [1, 2]}, "expected a dict with tensors"),
+        (lambda torch: {"samples": torch.zeros(2, 3), "labels": torch.zeros(3)}, "samples: has 2 series but"),
+        (lambda torch: {"samples": torch.zeros(3)}, "samples: has shape (3,), expected"),
+        (lambda torch: {"samples": torch.zeros(1, 1).expand(10**9, 10**3)}, "samples: claims 4000000000000 bytes"),
+    ],
+    ids=["list", "no-samples", "list-labels", "label-count", "flat", "expanded"],
+)
+def test_tfc_complaints(tmp_path, content, complaint):
+    torch = pytest.importorskip("torch")
+    torch.save(content(torch), tmp_path / "train.pt")
+    assert refusal(tmp_path / "train.pt").startswith(f" {complaint}")

@@ -1,0 +1,282 @@
+"""Tables, wide and long: .csv and .parquet."""
+
+import numpy as np
+import pytest
+from format_files import refusal, values_of, write
+
+from nutime.data.formats import read_file, read_records
+
+# ---- .csv, wide ---------------------------------------------------------------------------------------
+
+
+def test_csv_without_names_is_a_series_a_row(tmp_path):
+    table = read_file(write(tmp_path / "set.csv", "0,1,2\n3,4,5\n"))
+    assert [values.tolist() for values in table.series] == [[[0, 1, 2]], [[3, 4, 5]]]
+    assert table.labels is None
+
+
+def test_csv_without_names_has_labels_first_if_they_are_no_numbers(tmp_path):
+    table = read_file(write(tmp_path / "set.csv", "walk,1,2\nrun,3,4\n"))
+    assert table.labels.tolist() == ["walk", "run"]
+    assert [values.tolist() for values in table.series] == [[[1, 2]], [[3, 4]]]
+
+
+@pytest.mark.parametrize("name", ["label", "Class", "TARGET", "y", " label "])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_csv_label_column_is_found_by_name_anywhere(tmp_path, name, place):
+    header, row = ["t0", "t1"], ["1", "2"]
+    header.insert(place, name)
+    row.insert(place, "walk")
+    table = read_file(write(tmp_path / "set.csv", ",".join(header) + "\n" + ",".join(row) + "\n"))
+    assert table.labels.tolist() == ["walk"]
+    assert table.series[0].tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    "header", ["label,0,1", "label,1,2", "y,0,1", "class,t0,t1"], ids=lambda header: header.replace(",", "-")
+)
+def test_csv_names_may_be_column_numbers_beside_a_label(tmp_path, header):
+    table = read_file(write(tmp_path / "set.csv", f"{header}\nx,0.5,1.5\n"))
+    assert (len(table.series), table.labels.tolist()) == (1, ["x"])
+
+
+def test_csv_id_column_is_kept(tmp_path):
+    table = read_file(write(tmp_path / "set.csv", "ID,t0,label\nfirst,1,a\nsecond,2,b\n"))
+    assert table.ids == ["first", "second"]
+
+
+def test_csv_empty_cells_are_nan(tmp_path):
+    np.testing.assert_array_equal(values_of(write(tmp_path / "set.csv", "1,,3,\n")), [[[1, np.nan, 3, np.nan]]])
+
+
+def test_csv_first_row_with_padding_is_a_series(tmp_path):
+    assert len(values_of(write(tmp_path / "set.csv", "1,2,,\n1,2,3,4\n"))) == 2
+
+
+def test_csv_quoted_cells(tmp_path):
+    table = read_file(write(tmp_path / "set.csv", 'label,t0\n"a, b","1"\n'))
+    assert (table.labels.tolist(), table.series[0].tolist()) == (["a, b"], [[1]])
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_csv_with_the_index_of_pandas_has_ids(tmp_path, labelled):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([[0.5, 1.5], [2.5, 3.5]], index=["p", "q"])
+    if labelled:
+        frame["label"] = ["a", "b"]
+    frame.to_csv(tmp_path / "set.csv")
+    table = read_file(tmp_path / "set.csv")
+    assert table.ids == ["p", "q"]
+    np.testing.assert_array_equal(np.concatenate(table.series), [[0.5, 1.5], [2.5, 3.5]])
+
+
+def test_csv_of_bare_column_numbers_above_decimals_is_refused_as_ambiguous(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame([[0.5, 1.5]]).to_csv(tmp_path / "set.csv", index=False)
+    assert "column numbers or a series?" in refusal(tmp_path / "set.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("1,2\n3\n", "2: has 1 cell(s), the first row has 2"),
+        ("1,2,x\n", "1: point 2: 'x' is not a number"),
+        ("1,2\n3,x\n", "2: point 1: 'x' is not a number"),
+        ("label,t0\na,1\n,2\n", "3: the label is missing"),
+        ("id,t0\np,1\n,2\n", "3: the id is missing"),
+        ("label,class,t0\n", "1: columns 'label' and 'class' may both hold the label"),
+        ("label,id\n", "1: has no column of values, only 'label, id'"),
+        ('label,t0\n"a,1\nb,2\n', "3: unexpected end of data"),
+        ('label,t0\n"a\nb",2\n', "3: a quoted cell runs over several lines"),
+        ("label,t0\n", " holds no series"),
+        ("walk\n", "1: 'walk' is not a number"),
+        ("1,1e999\n", "1: holds an infinite value"),
+    ],
+)
+def test_csv_complaints_name_the_line(tmp_path, text, complaint):
+    assert refusal(write(tmp_path / "set.csv", text)).startswith(complaint)
+
+
+# ---- .csv, long ---------------------------------------------------------------------------------------
+
+
+def test_long_csv_joins_the_rows_of_an_id(tmp_path):
+    table = read_file(write(tmp_path / "set.csv", "id,time,value,label\np,0,1,a\np,1,2,a\nq,0,3,b\n"))
+    assert [values.tolist() for values in table.series] == [[[1, 2]], [[3]]]
+    assert (table.labels.tolist(), table.ids) == (["a", "b"], ["p", "q"])
+
+
+def test_long_csv_other_columns_are_channels(tmp_path):
+    table = read_file(write(tmp_path / "set.csv", "series,t,x,y,z\np,0,1,2,3\np,1,4,5,6\n"))
+    assert table.series[0].tolist() == [[1, 4], [2, 5], [3, 6]]
+    assert table.labels is None
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["10", "2", "1"],
+        ["1e1", "2.5", "-1"],
+        ["2024-03-01", "2024-02-29", "2023-12-31"],
+        ["2024-01-01T10:00:00", "2024-01-01 09:59:59", "2024-01-01"],
+        ["2024-01-01T10:00+02:00", "2024-01-01T07:59Z", "2023-01-01T00:00Z"],
+        ["1950-02", "1950-01", "1949-12"],
+    ],
+    ids=["whole", "decimal", "dates", "seconds", "zones", "months"],
+)
+def test_long_csv_is_sorted_by_time_within_an_id(tmp_path, times):
+    text = "id,time,value\n" + "".join(f"p,{time},{value}\n" for time, value in zip(times, "321", strict=True))
+    assert values_of(write(tmp_path / "set.csv", text)) == [[[1, 2, 3]]]
+
+
+def test_long_csv_rows_of_equal_time_keep_their_order(tmp_path):
+    assert values_of(write(tmp_path / "set.csv", "id,time,value\np,1,1\np,1,2\np,0,3\np,1,0\n")) == [
+        [[3, 1, 2, 0]]
+    ]
+
+
+def test_long_csv_without_times_keeps_the_order_of_the_file(tmp_path):
+    assert values_of(write(tmp_path / "set.csv", "id,value\np,3\np,1\nq,2\n")) == [[[3, 1]], [[2]]]
+
+
+def test_long_csv_without_ids_is_one_series(tmp_path):
+    table = read_file(write(tmp_path / "set.csv", "timestamp,value\n0,5\n1,6\n"))
+    assert ([values.tolist() for values in table.series], table.ids) == ([[[5, 6]]], None)
+
+
+def test_long_csv_empty_cells_are_nan(tmp_path):
+    np.testing.assert_array_equal(
+        values_of(write(tmp_path / "set.csv", "id,time,value\np,0,\np,1,2\n")), [[[np.nan, 2]]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        ("p,0,1,a\nq,0,1,a\np,1,1,a\n", "4: id 'p' again after another id; keep its rows together"),
+        ("p,0,1,a\np,1,1,b\n", "3: the label changes to 'b' within a series"),
+        ("p,0,1,a\np,soon,1,a\n", "3: time 'soon' is neither a number nor an ISO date"),
+        ("p,0,1,a\np,,1,a\n", "3: time '' is neither a number nor an ISO date"),
+        ("p,0,1,a\np,nan,1,a\n", "3: the time is missing"),
+        ("p,0,1,a\np,2024-01-01,1,a\n", "3: the time cannot be compared with the one before"),
+        ("p,2024-01-01,1,a\np,2024-01-01T00:00Z,1,a\n", "3: the time cannot be compared with the one before"),
+        ("p,0,1,a\n,1,1,a\n", "3: the id is missing"),
+        ("p,0,1,\n", "2: the label is missing"),
+        ("p,0,x,a\n", "2: point 0: 'x' is not a number"),
+        ("p,0,inf,a\n", "2: holds an infinite value"),
+        ("p,0,1\n", "2: has 3 cell(s), the first row has 4"),
+    ],
+)
+def test_long_csv_complaints_name_the_line(tmp_path, rows, complaint):
+    assert refusal(write(tmp_path / "set.csv", "id,time,value,label\n" + rows)).startswith(complaint)
+
+
+# ---- .parquet -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def write_parquet(tmp_path):
+    def _write(columns, **options):
+        pa = pytest.importorskip("pyarrow")
+        pq = pytest.importorskip("pyarrow.parquet")
+        table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+        pq.write_table(table, tmp_path / "set.parquet", **options)
+        return tmp_path / "set.parquet"
+
+    return _write
+
+
+def test_parquet_list_columns_are_channels(write_parquet):
+    columns = {"x": [[1.0, 2.0], [3.0]], "label": [1, 2], "z": [[5.0, None], [6.0]], "id": ["p", "q"]}
+    table = read_file(write_parquet(columns))
+    np.testing.assert_array_equal(table.series[0], [[1, 2], [5, np.nan]])
+    np.testing.assert_array_equal(table.series[1], [[3], [6]])
+    assert (table.labels.tolist(), table.ids) == (["1", "2"], ["p", "q"])
+
+
+@pytest.mark.parametrize("kind", ["list_", "large_list", "fixed"])
+@pytest.mark.parametrize("precision", ["float16", "float32", "float64", "int32"])
+def test_parquet_lists_of_any_kind_keep_float32(write_parquet, kind, precision):
+    pa = pytest.importorskip("pyarrow")
+    value = getattr(pa, precision)()
+    type_ = pa.list_(value, 2) if kind == "fixed" else getattr(pa, kind)(value)
+    numbers = np.array([[1, 2], [3, 4]], precision)
+    table = read_file(write_parquet({"value": pa.array(list(numbers), type_)}))
+    assert table.series[1].tolist() == [[3, 4]]
+    assert table.series[1].dtype == (np.float32 if precision in ("float16", "float32") else np.float64)
+
+
+def test_parquet_numeric_columns_are_a_series_a_row(write_parquet):
+    table = read_file(write_parquet({"t0": [1, 2], "t1": [3.0, None], "class": ["a", "b"]}))
+    np.testing.assert_array_equal(np.concatenate(table.series), [[1, 3], [2, np.nan]])
+    assert table.labels.tolist() == ["a", "b"]
+
+
+def test_parquet_index_of_pandas_is_the_id(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame({"t0": [1.0, 2.0]}, index=[7, 5]).to_parquet(tmp_path / "set.parquet")
+    table = read_file(tmp_path / "set.parquet")
+    assert (table.ids, table.series[0].tolist()) == (["7", "5"], [[1]])
+
+
+@pytest.mark.parametrize(
+    "times",
+    [[2, 1, 1], [0.5, 0.25, 1.0], ["2020-01-02", "2020-01-01", "1999-01-01"]],
+)
+def test_parquet_long_form_is_grouped_and_sorted(write_parquet, times):
+    table = read_file(write_parquet({"id": ["p", "p", "q"], "time": times, "x": [1.0, 2.0, 3.0]}))
+    assert [values.tolist() for values in table.series] == [[[2, 1]], [[3]]]
+
+
+@pytest.mark.parametrize("type_", ["timestamp[ns]", "timestamp[s]", "date32", "date64", "time32[s]", "time64[ns]"])
+def test_parquet_times_of_every_type_are_sorted(write_parquet, type_):
+    pa = pytest.importorskip("pyarrow")
+    width = 32 if "32" in type_ else 64
+    day = 86_400_000 if type_ == "date64" else 1
+    time = pa.array([3 * day, 1 * day, 2 * day], f"int{width}").view(type_)
+    assert values_of(write_parquet({"t": time, "x": [3.0, 1.0, 2.0]})) == [[[1, 2, 3]]]
+
+
+def test_parquet_long_series_may_run_over_row_groups(write_parquet):
+    count = 5000
+    path = write_parquet({"id": [1] * count, "value": np.arange(count, dtype=np.float32)}, row_group_size=700)
+    (record,) = read_records(path)
+    assert record.values.dtype == np.float32
+    np.testing.assert_array_equal(record.values, np.arange(count)[None])
+
+
+@pytest.mark.parametrize(
+    ("columns", "complaint"),
+    [
+        ({"x": ["a", "b"]}, "column 'x': type string is not numeric"),
+        ({"x": [[1.0], None]}, "row 1: lists of [0] values"),
+        ({"x": [[1.0], []]}, "row 1: lists of [0] values"),
+        ({"x": [[1.0, 2.0]], "z": [[1.0]]}, "row 0: lists of [1, 2] values"),
+        ({"x": [[1.0]], "z": [2.0]}, "column 'z': type double is not a list of numbers"),
+        ({"x": [["a"]]}, "column 'x': type list<element: string> is not a list of numbers"),
+        ({"x": [[[1.0]]]}, "column 'x': type list<element: list<element: double>> is not a list of numbers"),
+        ({"x": [[1.0]], "time": [[0.0]]}, "column 'time': times beside lists of values are not supported"),
+        ({"x": [1.0, np.inf]}, "rows 0 to 1: holds an infinite value"),
+        ({"x": [[1.0], [np.inf]]}, "row 1: holds an infinite value"),
+        ({"x": [1.0], "label": [None]}, "the label is missing"),
+        ({"x": [1.0], "label": [np.nan]}, "the label is missing"),
+        ({"x": [1.0], "id": [None]}, "the id is missing"),
+        ({"value": [1.0, 2.0], "id": ["p", "p"], "t": [1, None]}, "the time is missing"),
+        ({"value": [1.0, 2.0, 3.0], "id": ["p", "q", "p"]}, "id 'p' again after another id"),
+        ({"label": ["a"]}, "has no column of values"),
+        ({"label": ["a"], "class": ["b"], "x": [1.0]}, "columns 'label' and 'class' may both hold the label"),
+        ({"x": np.empty(0)}, "holds no series"),
+        ({}, "has no column of values"),
+    ],
+)
+def test_parquet_complaints_name_the_row_or_column(write_parquet, columns, complaint):
+    assert refusal(write_parquet(columns)).startswith(f" {complaint}")
+
+
+def test_parquet_is_read_a_row_group_at_a_time(write_parquet):
+    pa = pytest.importorskip("pyarrow")
+    X = np.random.default_rng(0).normal(size=(8192, 64))
+    path = write_parquet({"x": pa.array(list(X))}, row_group_size=512)
+    before = pa.total_allocated_bytes()
+    peak = max(pa.total_allocated_bytes() - before for _ in read_records(path))
+    assert peak < X.nbytes / 2
