@@ -70,12 +70,10 @@ def _lerp(stack: Array, length: int) -> Array:
     position = np.clip((np.arange(length) + 0.5) * (stack.shape[-1] / length) - 0.5, 0, last)
     left = position.astype(np.intp)
     weight = (position - left).astype(stack.dtype)
-    # Halves keep the difference of two huge values finite; a + w·(b − a) keeps constants exactly constant.
-    half = stack * stack.dtype.type(0.5)
-    start = half[..., left]
-    rise: Array = half[..., np.minimum(left + 1, last)] - start
-    resized: Array = 2 * (start + weight * rise)
-    return resized
+    before, after = stack[..., left], stack[..., np.minimum(left + 1, last)]
+    # Two weighted terms cannot overflow where their difference could; the clip keeps constants exactly constant.
+    mixed: Array = (1 - weight) * before + weight * after
+    return np.clip(mixed, np.minimum(before, after), np.maximum(before, after))
 
 
 def _split(X: Any) -> Iterable[Any]:
@@ -87,11 +85,18 @@ def _split(X: Any) -> Iterable[Any]:
         return list(X)
     if isinstance(X, list | tuple):
         return X
-    array = np.asarray(X)
+    array = _unmasked(X)
     if array.ndim not in (2, 3):
         hint = "; put a single series into a list" if array.ndim == 1 and array.dtype != object else ""
         raise ValueError(f"got {array.ndim} dimension(s): {EXPECTED}{hint}")
     return list(array)
+
+
+def _unmasked(values: Any) -> NDArray[Any]:
+    """Make an array; what a masked array hides is missing."""
+    if isinstance(values, np.ma.MaskedArray):
+        return values.astype(np.float64).filled(np.nan)
+    return np.asarray(values)
 
 
 def _refuse_text_columns(frame: Any) -> None:
@@ -102,7 +107,7 @@ def _refuse_text_columns(frame: Any) -> None:
 
 def _clean(values: Any, index: int) -> Array:
     try:
-        array = np.asarray(values)
+        array = _unmasked(values)
     except ValueError:  # ragged nested lists
         raise ValueError(f"series {index}: channels of unequal length: {EXPECTED}") from None
     if array.dtype.kind not in "fiub":
@@ -113,7 +118,7 @@ def _clean(values: Any, index: int) -> Array:
         raise ValueError(f"series {index}: has {array.ndim} dimension(s): {EXPECTED}")
     if 0 in array.shape:
         raise ValueError(f"series {index}: is empty, shape {array.shape}; expected at least one value")
-    array = array.astype(np.float32 if array.dtype in (np.float16, np.float32) else np.float64, copy=False)
+    array = array.astype(np.float32 if array.dtype.char in "ef" else np.float64, copy=False)
     finite = np.isfinite(array)
     if not finite.all():
         array = _fill(array, finite, index)
@@ -137,5 +142,6 @@ def _fill(array: Array, finite: NDArray[np.bool_], index: int) -> Array:
     for channel, (row, ok) in enumerate(zip(array, finite, strict=True)):
         if not ok.any():
             raise ValueError(f"series {index}: channel {channel} has only NaN; expected at least one value")
-        row[~ok] = np.interp(points[~ok], points[ok], row[ok])
+        # Halves, for the slope between two huge values would overflow.
+        row[~ok] = 2 * np.interp(points[~ok], points[ok], row[ok] / 2)
     return array

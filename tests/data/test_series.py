@@ -1,0 +1,333 @@
+"""The input contract: what counts as a series, what comes out, and what is refused."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from nutime.data.series import as_series, resample
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False)
+MODERATE = st.floats(-1e6, 1e6)
+
+
+def refusal(X):
+    """Return the message with which X is refused; it is always a single line."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011, the message is what the tests look at
+        as_series(X)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+# ---- what is accepted ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("X", "shapes"),
+    [
+        (np.ones((3, 5)), [(1, 5)] * 3),
+        (np.ones((3, 2, 5)), [(2, 5)] * 3),
+        ([np.ones(4), np.ones(7)], [(1, 4), (1, 7)]),
+        ((np.ones((2, 4)), np.ones((2, 7))), [(2, 4), (2, 7)]),
+        ([[1, 2, 3], [4, 5]], [(1, 3), (1, 2)]),
+        ([[[1, 2], [3, 4]]], [(2, 2)]),
+        ([np.ones(3), np.ones((1, 4))], [(1, 3), (1, 4)]),
+        (np.ones((2, 1)), [(1, 1)] * 2),
+    ],
+    ids=["matrix", "cube", "list-1d", "tuple-2d", "nested-lists", "nested-channels", "mixed-ranks", "one-point"],
+)
+def test_every_accepted_shape_becomes_channels_by_length(X, shapes):
+    assert [values.shape for values in as_series(X)] == shapes
+
+
+def test_a_list_of_series_keeps_order_and_values():
+    first, second = as_series([[1.0, 2.0], [3.0, 4.0, 5.0]])
+    np.testing.assert_array_equal(first, [[1, 2]])
+    np.testing.assert_array_equal(second, [[3, 4, 5]])
+
+
+@pytest.mark.parametrize(
+    ("given_dtype", "dtype"),
+    [
+        (np.float32, np.float32),
+        (np.float16, np.float32),
+        (np.float64, np.float64),
+        (np.int64, np.float64),
+        (np.uint8, np.float64),
+        (np.bool_, np.float64),
+        (">f4", np.float32),
+        (">f8", np.float64),
+    ],
+)
+def test_float32_stays_and_everything_else_becomes_float64(given_dtype, dtype):
+    (values,) = as_series(np.array([[0, 1, 1]], given_dtype))
+    assert values.dtype == dtype
+    np.testing.assert_array_equal(values, [[0, 1, 1]])
+
+
+def test_large_integers_keep_every_digit_that_float64_has():
+    (values,) = as_series(np.array([[2**53 - 1, 1]]))
+    assert values[0, 0] == 2**53 - 1
+
+
+def test_series_of_both_precisions_keep_their_own():
+    assert [v.dtype for v in as_series([np.ones(2, np.float32), np.ones(2)])] == [np.float32, np.float64]
+
+
+def test_a_dataframe_has_one_series_per_row():
+    pandas = pytest.importorskip("pandas")
+    series = as_series(pandas.DataFrame({"b": [1, 2], "a": [3.0, np.nan]}))
+    np.testing.assert_array_equal(series[0], [[1, 3]])
+    np.testing.assert_array_equal(series[1], [[2]])
+
+
+def test_a_pandas_series_of_arrays_is_a_list_of_series():
+    pandas = pytest.importorskip("pandas")
+    series = as_series(pandas.Series([np.ones(3), np.ones((1, 2))], index=[7, 8]))
+    assert [values.shape for values in series] == [(1, 3), (1, 2)]
+
+
+# ---- missing values and padding -----------------------------------------------------------------------
+
+
+def test_nan_at_both_ends_is_trimmed():
+    (values,) = as_series([[np.nan, np.nan, 1.0, 2.0, np.nan]])
+    np.testing.assert_array_equal(values, [[1, 2]])
+
+
+def test_nan_between_two_values_is_interpolated():
+    (values,) = as_series([[1.0, np.nan, np.nan, 4.0]])
+    np.testing.assert_allclose(values, [[1, 2, 3, 4]])
+
+
+def test_nan_at_the_end_of_one_channel_is_held_constant():
+    (values,) = as_series([[[np.nan, 1.0, 2.0, np.nan], [5.0, 6.0, 7.0, 8.0]]])
+    np.testing.assert_array_equal(values, [[1, 1, 2, 2], [5, 6, 7, 8]])
+
+
+def test_nan_is_padding_only_where_all_channels_have_it():
+    (values,) = as_series([[[1.0, np.nan, np.nan], [1.0, 2.0, np.nan]]])
+    assert values.shape == (2, 2)
+
+
+@given(
+    arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=MODERATE),
+    st.integers(0, 4),
+    st.integers(0, 4),
+)
+def test_padding_on_either_side_changes_nothing(values, before, after):
+    padded = np.pad(values, [(0, 0), (before, after)], constant_values=np.nan)
+    np.testing.assert_array_equal(as_series([padded])[0], values)
+
+
+@given(
+    arrays(np.float64, st.integers(1, 12), elements=st.floats(-1e150, 1e150) | st.just(np.nan)).filter(
+        lambda row: np.isfinite(row).any()
+    )
+)
+def test_known_values_survive_and_the_rest_lies_between_them(row):
+    (values,) = as_series([row])
+    known = np.flatnonzero(np.isfinite(row))
+    kept = row[known[0] : known[-1] + 1]
+    assert np.isfinite(values).all()
+    np.testing.assert_array_equal(values[0][np.isfinite(kept)], kept[np.isfinite(kept)])
+    slack = 1e-12 * np.abs(kept[np.isfinite(kept)]).max()
+    assert values.min() >= np.nanmin(row) - slack
+    assert values.max() <= np.nanmax(row) + slack
+
+
+def test_a_gap_between_huge_values_is_filled_with_finite_ones():
+    (values,) = as_series([[-1.7e308, np.nan, 1.7e308]])
+    assert np.isfinite(values).all()
+
+
+def test_what_a_masked_array_hides_is_missing():
+    (values,) = as_series(np.ma.MaskedArray([[1, 99, 3]], mask=[[False, True, False]]))
+    np.testing.assert_array_equal(values, [[1, 2, 3]])
+
+
+# ---- the input is only read ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hole", [1.5, np.nan])
+def test_read_only_input_is_accepted_and_not_modified(hole):
+    X = np.arange(24.0).reshape(2, 2, 6)
+    X[0, 0, 2] = hole
+    before = X.copy()
+    X.flags.writeable = False
+    as_series(X)
+    np.testing.assert_array_equal(X, before)
+
+
+def test_filling_gaps_does_not_write_into_the_input():
+    X = np.array([[1.0, np.nan, 3.0]])
+    as_series(X)
+    assert np.isnan(X[0, 1])
+
+
+@pytest.mark.parametrize("view", [np.s_[:, :, ::-1], np.s_[:, ::-1, ::2], np.s_[::-1]])
+def test_non_contiguous_input_gives_contiguous_series_with_the_same_values(view):
+    X = np.arange(24.0).reshape(2, 2, 6)[view]
+    for values, expected in zip(as_series(X), X, strict=True):
+        assert values.flags.c_contiguous
+        np.testing.assert_array_equal(values, expected)
+
+
+def test_fortran_order_is_accepted():
+    X = np.asfortranarray(np.arange(12.0).reshape(3, 4))
+    np.testing.assert_array_equal(np.concatenate(as_series(X)), X)
+
+
+# ---- what is refused ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("X", [[], (), np.empty((0, 5)), np.empty((0, 2, 5))], ids=repr)
+def test_no_series_at_all_is_refused(X):
+    assert refusal(X).startswith("no series given")
+
+
+@pytest.mark.parametrize("empty", [[], np.empty((2, 0)), np.empty((0, 3))], ids=repr)
+def test_an_empty_series_is_refused_with_its_index(empty):
+    assert refusal([np.ones((2, 3)), empty]).startswith("series 1: is empty, shape")
+
+
+def test_a_series_of_nan_alone_is_refused_with_its_index():
+    assert refusal([[1.0], [np.nan, np.nan]]).startswith("series 1: has only NaN")
+
+
+def test_a_channel_of_nan_alone_is_refused_with_its_number():
+    assert refusal([[[1.0, 2.0], [np.nan, np.nan]]]).startswith("series 0: channel 1 has only NaN")
+
+
+@pytest.mark.parametrize("infinity", [np.inf, -np.inf])
+def test_an_infinite_value_is_refused_with_its_place(infinity):
+    message = refusal([[[1.0, 2.0, 3.0], [1.0, np.nan, infinity]]])
+    assert message.startswith("series 0: infinite value at channel 1, point 2;")
+
+
+def test_series_with_different_numbers_of_channels_are_refused():
+    message = refusal([np.ones((2, 4)), np.ones((2, 4)), np.ones((3, 4))])
+    assert message.startswith("series 2: has 3 channel(s) but series 0 has 2;")
+
+
+@pytest.mark.parametrize(
+    ("X", "start"),
+    [
+        ([["a", "b"]], "series 0: dtype <U1 is not numeric"),
+        ([[1.0], [None]], "series 1: dtype object is not numeric"),
+        (np.array([[1, "x"]], dtype=object), "series 0: dtype object is not numeric"),
+        (np.ones((2, 3), complex), "series 0: dtype complex128 is not numeric"),
+        (np.zeros((2, 3), "datetime64[s]"), "series 0: dtype datetime64[s] is not numeric"),
+        ([[[1, 2], [3]]], "series 0: channels of unequal length"),
+        ([np.ones((2, 3, 4))], "series 0: has 3 dimension(s)"),
+        ([1.0, 2.0], "series 0: has 0 dimension(s)"),
+        (np.ones((2, 3, 4, 5)), "got 4 dimension(s)"),
+        (3.0, "got 0 dimension(s)"),
+        ("GunPoint", "got 0 dimension(s)"),
+        ({"a": [1.0]}, "got 0 dimension(s)"),
+        (None, "got 0 dimension(s)"),
+    ],
+    ids=repr,
+)
+def test_anything_else_is_refused_with_what_was_expected(X, start):
+    message = refusal(X)
+    assert message.startswith(start)
+    assert "expected an array (n, length)" in message
+
+
+def test_a_single_flat_series_is_refused_with_the_remedy():
+    assert refusal(np.ones(5)).endswith("put a single series into a list")
+
+
+@pytest.mark.parametrize("column", [["x", "y"], ["2020-01-01", "2020-01-02"]])
+def test_a_dataframe_with_a_text_column_is_refused_by_name(column):
+    pandas = pytest.importorskip("pandas")
+    assert refusal(pandas.DataFrame({"t0": [1.0, 2.0], "who": column})).startswith("column 'who' is not numeric")
+
+
+# ---- resample -----------------------------------------------------------------------------------------
+
+
+@given(
+    arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=8), elements=FINITE)
+    | arrays(
+        np.float32,
+        array_shapes(min_dims=2, max_dims=2, max_side=8),
+        elements=st.floats(width=32, allow_nan=False, allow_infinity=False),
+    )
+)
+def test_resampling_to_the_same_length_is_the_identity(values):
+    out = resample([values], values.shape[1])
+    assert out.dtype == values.dtype
+    np.testing.assert_array_equal(out[0], values)
+
+
+@example(constant=1e308, old=2, new=3)
+@example(constant=-1.7976931348623157e308, old=7, new=5)
+@given(FINITE, st.integers(1, 40), st.integers(1, 40))
+def test_a_constant_stays_exactly_constant(constant, old, new):
+    out = resample([np.full((1, old), constant)], new)
+    assert out.shape == (1, 1, new)
+    assert (out == constant).all()
+
+
+@pytest.mark.parametrize("constant", [5e-324, np.float32(1e-45)])
+def test_a_subnormal_constant_stays_exactly_constant(constant):
+    assert (resample([np.full((1, 3), constant)], 5) == constant).all()
+
+
+@given(arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=9), elements=FINITE), st.integers(1, 40))
+def test_resampled_values_are_finite_and_within_the_range_of_their_channel(values, length):
+    (out,) = resample([values], length)
+    assert np.isfinite(out).all()
+    for row, new in zip(values.tolist(), out.tolist(), strict=True):
+        slack = 1e-12 * max(map(abs, row))
+        assert min(row) - min(new) <= slack
+        assert max(new) - max(row) <= slack
+
+
+def test_sample_centres_are_aligned():
+    (out,) = resample([np.array([[0.0, 4.0]])], 4)
+    np.testing.assert_allclose(out, [[0, 1, 3, 4]])
+
+
+def test_halving_the_length_averages_neighbours():
+    (out,) = resample([np.array([[1.0, 3.0, 5.0, 9.0]])], 2)
+    np.testing.assert_allclose(out, [[2, 7]])
+
+
+@given(arrays(np.float64, st.integers(1, 12), elements=MODERATE), st.integers(1, 30))
+def test_resampling_a_reversed_series_gives_the_reversed_result(row, length):
+    forth, back = resample([row[None], row[None, ::-1]], length)
+    np.testing.assert_allclose(back[:, ::-1], forth, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(row).max()))
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(1, 12))
+def test_each_series_is_resampled_by_itself(lengths, new):
+    rng = np.random.default_rng(0)
+    series = [rng.normal(size=(2, length)) for length in lengths]
+    together = resample(series, new)
+    for values, out in zip(series, together, strict=True):
+        np.testing.assert_array_equal(resample([values], new)[0], out)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "expected"),
+    [
+        ([np.float32, np.float32], np.float32),
+        ([np.float32, np.float64], np.float64),
+        ([np.float64], np.float64),
+    ],
+)
+def test_the_result_has_the_highest_precision_given(dtypes, expected):
+    assert resample([np.ones((1, 3), dtype) for dtype in dtypes], 5).dtype == expected
+
+
+def test_resampling_does_not_modify_read_only_series():
+    values = np.arange(4.0)[None]
+    values.flags.writeable = False
+    out = resample([values], 4)
+    out[:] = -1
+    np.testing.assert_array_equal(values, [[0, 1, 2, 3]])
