@@ -20,8 +20,9 @@ from nutime import NuTimeConfig
 from nutime.data.crops import FlatSeries
 from nutime.model.network import NuTimeNetwork
 from nutime.pretrain.byol import BYOL
+from nutime.pretrain.pool import Pool
 from nutime.pretrain.schedule import Schedule
-from nutime.pretrain.step import Pool, PretrainStep, StepConfig
+from nutime.pretrain.step import PretrainStep, StepConfig
 
 LENGTH = 512
 

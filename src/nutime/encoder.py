@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from nutime.data.series import as_series, resample
 from nutime.model.config import NuTimeConfig
@@ -67,7 +67,7 @@ class NuTime(NuTimeNetwork):
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
-        save_file(weights, folder / _WEIGHTS)
+        (folder / _WEIGHTS).write_bytes(save(weights))
         document = {"format": FORMAT, "network": json.loads(self.config.to_json())}
         (folder / _CONFIG).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         return folder

@@ -95,7 +95,7 @@ def _split(X: Any) -> Iterable[Any]:
 def _unmasked(values: Any) -> NDArray[Any]:
     """Make an array; what a masked array hides is missing."""
     if isinstance(values, np.ma.MaskedArray):
-        return values.astype(np.float64).filled(np.nan)
+        return np.ma.filled(values.astype(np.float64), np.nan)
     return np.asarray(values)
 
 

@@ -34,7 +34,7 @@ def self_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | No
     """
     if keys is None:
         rate = 0.0
-    if qkv.is_cuda and _HAS_TRITON and qkv.shape[1] <= SHORT:
+    if qkv.is_cuda and _HAS_TRITON and qkv.shape[1] <= SHORT and _fits_a_tile(qkv.shape[2] // (3 * heads)):
         from nutime.model.short_attention import short_attention
 
         return short_attention(qkv, keys, heads, rate)
@@ -42,6 +42,10 @@ def self_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | No
         return reference_attention(qkv, heads, rate, keys)
     query, key, value = _split_heads(qkv, heads)
     return F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
+
+
+def _fits_a_tile(width: int) -> bool:
+    return width >= 16 and width & (width - 1) == 0
 
 
 def reference_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | None = None) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -16,6 +17,7 @@ ScalarEmbedding = Literal["nme", "ple-q", "ple-t", "ple-p", "none"]
 ScaleWeighting = Literal["weighted", "plain"]
 
 _POSITIVE = ("window", "length", "channels", "dim", "depth", "heads", "head_dim", "mlp_dim", "scalar_dim")
+_SCALES = (0, *range(1, 22, 2))  # 21 scales reach 1e±10, beyond what float32 weights can tell apart
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,12 @@ class NuTimeConfig:
             raise ValueError(f"length {self.length} is not a multiple of window {self.window}")
         if self.dim % 2 or self.scalar_dim % 2:
             raise ValueError("dim and scalar_dim must be even: sines and cosines come in pairs")
-        if not isinstance(self.scales, int) or (self.scales % 2 == 0 and self.scales != 0) or self.scales < 0:
-            raise ValueError(f"scales must be 0 or odd, got {self.scales!r}")
+        if isinstance(self.scales, bool) or self.scales not in _SCALES:
+            raise ValueError(f"scales must be 0 or an odd number up to {_SCALES[-1]}, got {self.scales!r}")
+        for name in ("dropout", "scalar_epsilon"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                raise ValueError(f"{name} must be a finite number, got {value!r}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout!r}")
         if not self.scalar_epsilon >= 0:
@@ -114,8 +120,8 @@ class NuTimeConfig:
         names = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(values, dict):
             raise ValueError(f"a NuTime config is a JSON object, got {type(values).__name__}")
-        if unknown := sorted(set(values) - names):
-            raise ValueError(f"unknown config field(s): {', '.join(map(str, unknown))}")
+        if unknown := sorted(map(repr, set(values) - names)):
+            raise ValueError(f"unknown config field(s): {', '.join(unknown)}")
         if missing := sorted(names - set(values)):
             raise ValueError(f"missing config field(s): {', '.join(missing)}")
         return cls(**values)

@@ -51,7 +51,7 @@ class Noise:
 
     def row_keys(self, site: int) -> Tensor:
         """Return an int32 key for every row, different at every ``site`` of the network."""
-        return hash32(self.rows ^ hash32(self.seed + site))
+        return hash32(self.rows ^ hash32(hash32(self.seed) + site))
 
     def uniform(self, site: int) -> Tensor:
         """Return one float64 in [0, 1) for every row."""

@@ -5,9 +5,11 @@ Unusual here: the numerically multi-scaled embedding (NME) is evaluated in close
 
     y = (r·w̃ + b̃) / sqrt(r²·var(w) + 2r·cov(w, b) + var(b) + ε/k²)
 
-and the weighted sum over n scales is one product of an ``(..., 2n)`` matrix of gains with ``[w̃; b̃]``: the
-``(..., n, dim)`` tensor of the literal definition never exists. Numerator and root are divided by max(|r|, 1),
-so that no finite x overflows. Ratios and logarithms are taken in the precision of x (float64 in, float64 used).
+and the weighted sum over n scales is one product of an ``(..., 2n)`` matrix of gains with 2n vectors: the
+``(..., n, dim)`` tensor of the literal definition never exists. b̃ is split into a multiple s of w̃ and a rest
+orthogonal to it, which turns the root's argument into a sum of squares, (r + s)²·var(w) + var(rest) + ε/k²: no
+digits cancel. Everything is divided by max(|r|, 1), so that no finite x overflows. Ratios and logarithms are
+taken in the precision of x.
 """
 
 from __future__ import annotations
@@ -49,11 +51,14 @@ class MultiScaledEmbedding(nn.Module):
 
         w = self.weight - self.weight.mean(-1, keepdim=True)
         b = self.bias - self.bias.mean(-1, keepdim=True)
-        var_w, var_b, cov = w.square().mean(-1), b.square().mean(-1), (w * b).mean(-1)
-        var_b = var_b + self.epsilon / scales.to(precision).square()
-        variance = r * r * var_w + 2 * r * one * cov + one * one * var_b
+        var_w = w.square().mean(-1)
+        slope = (w * b).mean(-1) / var_w.clamp(min=_SMALLEST_VARIANCE)
+        rest = b - slope.unsqueeze(-1) * w
+        var_rest = rest.square().mean(-1) + self.epsilon / scales.to(precision).square()
+        along = r + one * slope
+        variance = along.square() * var_w + one.square() * var_rest
         gain = self._weights(ratio).to(precision) * variance.clamp(min=_SMALLEST_VARIANCE).rsqrt()
-        return torch.cat([gain * r, gain * one], dim=-1) @ torch.cat([w, b])
+        return torch.cat([gain * along, gain * one], dim=-1) @ torch.cat([w, rest])
 
     def _weights(self, ratio: Tensor) -> Tensor:
         if self.weighting == "plain":
@@ -79,14 +84,14 @@ class PiecewiseLinearEmbedding(nn.Module):
 
     def set_edges(self, edges: Tensor) -> None:
         """Take new bin edges: ``dim + 1`` increasing values."""
-        if edges.shape != self.edges.shape or not bool((edges.diff() > 0).all()):
+        if edges.shape != self.edges.shape or not bool((edges.diff() > 0).all() and edges.isfinite().all()):
             raise ValueError(f"expected {len(self.edges)} increasing edges, got {edges.tolist()}")
         self.edges.copy_(edges)
 
     def forward(self, x: Tensor) -> Tensor:
         """Embed ``(...)`` as ``(..., dim)``."""
-        low, high = self.edges[:-1].to(x.dtype), self.edges[1:].to(x.dtype)
-        return ((x.unsqueeze(-1) - low) / (high - low)).clamp(0, 1).float()
+        low, high = self.edges[:-1], self.edges[1:]
+        return ((x.double().unsqueeze(-1) - low) / (high - low)).clamp(0, 1).float()
 
 
 class PeriodicEmbedding(nn.Module):

@@ -44,7 +44,7 @@ def window_statistics(windows: Tensor) -> WindowStatistics:
     centred = unit - unit_mean
     unit_std = (centred.square().sum(-1, keepdim=True) / max(windows.shape[-1] - 1, 1)).sqrt()
     mean = (2 * (first + reach * unit_mean)).clamp(-limit, limit)
-    std = (2 * reach * unit_std).clamp(max=limit)
+    std = (2 * (reach * unit_std)).clamp(max=limit)
     # centred / (unit_std + ε / (2·reach)) is (x − mean) / (std + ε) without leaving the unit range.
     shape = centred * (reach / (reach * unit_std + 0.5 * SHAPE_EPSILON))
     return WindowStatistics(shape, mean.squeeze(-1), std.squeeze(-1))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional as F
 
-from nutime.model.network import NuTimeNetwork
+from nutime.model.network import NuTimeNetwork, pool_tokens
 from nutime.model.noise import Noise
 
 HIDDEN = 4096
@@ -46,11 +46,17 @@ def head(dim: int) -> nn.Sequential:
 
 
 class BYOL(nn.Module):
-    """The online network with its heads, and the target that follows it."""
+    """The online network with its heads, and the target that follows it.
 
-    def __init__(self, network: NuTimeNetwork) -> None:
+    ``pool`` says what of the encoder's tokens is compared: the paper's ``cls``, or ``cls+mean``, which teaches
+    the windows' tokens too.
+    """
+
+    def __init__(self, network: NuTimeNetwork, pool: str = "cls") -> None:
         super().__init__()
-        self.online = nn.ModuleDict({"network": network, "projector": head(network.config.dim)})
+        self.pool = pool
+        width = network.config.dim * (2 if pool == "cls+mean" else 1)
+        self.online = nn.ModuleDict({"network": network, "projector": head(width)})
         self.predictor = head(PROJECTED)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
 
@@ -69,10 +75,10 @@ class BYOL(nn.Module):
         ``noise`` names the rows of both views, first view first.
         """
         both = views.flatten(0, 1)
-        embedded = self.online["network"](both, noise)[:, 0]
+        embedded = pool_tokens(self.online["network"](both, noise), self.pool)
         predicted = [self.predictor(self.online["projector"](view)) for view in embedded.chunk(2)]
         with torch.no_grad():
-            target = self.target["network"](both)[:, 0]
+            target = pool_tokens(self.target["network"](both), self.pool)
             wanted = [self.target["projector"](view) for view in target.chunk(2)]
         loss = 2 - _cosine(predicted[0], wanted[1]) - _cosine(predicted[1], wanted[0])
         with torch.no_grad():

@@ -11,15 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
-from nutime.data.crops import FlatSeries, crop
+from nutime.data.crops import crop
 from nutime.model.noise import Noise, hash32
 from nutime.pretrain.byol import BYOL
+from nutime.pretrain.pool import Pool
 from nutime.pretrain.schedule import Schedule
 
-# Sites of the noise beyond any dropout's.
-_SOURCE, _MEMBER, _BEGIN, _SHARE = 1001, 1002, 1003, 1004
+# Sites of the noise beyond any dropout's and the pool's.
+_BEGIN, _SHARE = 1003, 1004
 _WARMUP_RUNS = 3
 
 
@@ -31,35 +32,6 @@ class StepConfig:
     smallest_crop: float = 0.8
     weight_decay: float = 0.05
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class Pool:
-    """The series a step draws from, ordered by source.
-
-    Attributes:
-        series: all of them.
-        first: ``(sources,)`` the index of each source's first series.
-        count: ``(sources,)`` how many series it has.
-        share: ``(sources,)`` cumulative probability of drawing from it, ending in 1.
-    """
-
-    series: FlatSeries
-    first: Tensor
-    count: Tensor
-    share: Tensor
-
-    def to(self, device: torch.device | str) -> Pool:
-        """Copy to a device."""
-        return Pool(self.series.to(device), self.first.to(device), self.count.to(device), self.share.to(device))
-
-    def draw(self, noise: Noise) -> Tensor:
-        """Choose one series for every row of the noise."""
-        source = torch.searchsorted(self.share, noise.uniform(_SOURCE), right=True)
-        source = source.clamp(max=len(self.share) - 1)
-        count = self.count[source]
-        member = (noise.uniform(_MEMBER) * count).long()
-        return self.first[source] + torch.minimum(member, count - 1)
 
 
 class PretrainStep:
@@ -90,15 +62,21 @@ class PretrainStep:
             trained, lr=self.rate, weight_decay=config.weight_decay, fused=True, capturable=on_cuda
         )
         self._create_moments()
+        if config.batch % world:
+            raise ValueError(f"a batch of {config.batch} cannot be shared by {world} processes; use a multiple")
         local = config.batch // world
         self._rows = torch.arange(rank * local, (rank + 1) * local, dtype=torch.int32, device=self.device)
         self._forward = wrap(byol)
+        self._world = world
+        self._captures = on_cuda and world == 1
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._loss_of_step = torch.compile(self._draw_and_compare) if on_cuda else self._draw_and_compare
+        self._loss_of_step = (
+            torch.compile(self._draw_and_compare, dynamic=False) if on_cuda else self._draw_and_compare
+        )
 
     def __call__(self) -> None:
         """Take a step."""
-        if self.device.type != "cuda":
+        if not self._captures:
             self._take()
             return
         if self._graph is None:
@@ -164,6 +142,9 @@ class PretrainStep:
         self.optimizer.step()
         self.byol.update_target(self.schedule.momentum_at(self.step.float()))
         self.loss.copy_(loss.detach())
+        if self._world > 1:
+            distributed.all_reduce(self.loss)
+            self.loss /= self._world
         self.spread.copy_(spread)
         newly_failed = (self.failed_at < 0) & ~torch.isfinite(self.loss)
         self.failed_at.copy_(torch.where(newly_failed, self.step, self.failed_at))

@@ -1,0 +1,31 @@
+"""The ``nutime`` command: the list of commands, and one place where errors become one line.
+
+Commands import what they need when they run, so that help appears at once.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from nutime.cli import corpus, demo, pretrain
+
+app = typer.Typer(
+    help="Embeddings, classifiers, clusters and anomaly scores for time series of any scale.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+app.command("demo")(demo.demo)
+app.add_typer(corpus.app, name="corpus")
+app.command("pretrain")(pretrain.pretrain)
+
+
+def main() -> None:
+    """Run the command line; what the user can mend is told in one line, with exit code 1."""
+    try:
+        app()
+    except (ValueError, OSError, RuntimeError, ImportError) as error:
+        print(f"nutime: {' '.join(str(error).split())}", file=sys.stderr)
+        raise SystemExit(1) from None

@@ -1,0 +1,394 @@
+"""The pretraining corpus: a folder of univariate series that may be larger than memory.
+
+``corpus.json`` says what is inside; ``shard-00000.arrow`` and so on hold the values, each an Arrow IPC file
+with one record batch and one column ``values: large_list<float32>``. The series of a source are contiguous
+and in order.
+
+Unusual here: a shard is mapped copy-on-write, so that a corpus of one shard becomes a tensor without
+reading or copying it, and a careless write to that tensor changes neither the file nor anybody else's view
+of it.
+
+Values are stored as float32. A series far from zero loses digits by that (1,000,000.01 becomes 1,000,000):
+accepted, because nothing but pretraining reads a corpus, and it needs scale and shape.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nutime.data._splits import Split, clean, find_splits
+from nutime.data.repeats import RepeatFinder
+from nutime.data.series import Array
+from nutime.version import own_version
+
+if TYPE_CHECKING:
+    from nutime.data.crops import FlatSeries
+
+PathLike: TypeAlias = str | os.PathLike[str]
+#: Says what is being read; called once for every set.
+Progress: TypeAlias = Callable[[str], object]
+
+FORMAT = 1
+INDEX = "corpus.json"
+SHARD_BYTES = 64_000_000
+LARGEST = float(np.finfo(np.float32).max)
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where series come from: ``count`` of them from number ``first`` on, ``values`` points in all."""
+
+    name: str
+    first: int
+    count: int
+    values: int
+
+
+@dataclass(frozen=True)
+class _Shard:
+    file: str
+    series: int
+    values: int
+    bytes: int
+
+
+class Corpus:
+    """A corpus on disk; nothing but its index is read before it is asked for."""
+
+    def __init__(self, path: Path, index: dict[str, Any]) -> None:
+        self.path = path
+        self.sources = tuple(Source(**source) for source in index["sources"])
+        self._shards = tuple(_Shard(**shard) for shard in index["shards"])
+        self._index = index
+
+    @classmethod
+    def open(cls, path: PathLike) -> Self:
+        """Open a corpus folder.
+
+        Raises:
+            ValueError: one line that names the file which is missing, cut short or too new.
+        """
+        folder = Path(path)
+        index_path = folder / INDEX
+        if not index_path.is_file():
+            raise ValueError(f"{index_path}: not found; expected a corpus folder (`nutime corpus build`)")
+        try:
+            index = json.loads(index_path.read_text("utf-8"))
+            found = index["format"]
+            if found > FORMAT:
+                raise ValueError(f"{index_path}: format {found} is newer than this nutime reads; update nutime")
+            corpus = cls(folder, index)
+        except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
+            raise ValueError(f"{index_path}: is damaged; build the corpus again") from None
+        for shard in corpus._shards:
+            file = folder / shard.file
+            size = file.stat().st_size if file.is_file() else None
+            if size != shard.bytes:
+                state = "is missing" if size is None else f"has {size} bytes instead of {shard.bytes}"
+                raise ValueError(f"{file}: {state}; copy it again or build the corpus again")
+        return corpus
+
+    def __len__(self) -> int:
+        return sum(shard.series for shard in self._shards)
+
+    @property
+    def longest(self) -> int:
+        """Points of the longest series."""
+        return int(self._lengths.max())
+
+    def describe(self) -> dict[str, Any]:
+        """Return what ``corpus.json`` says, but for the files: sources, totals, distributions, repeats."""
+        return {key: value for key, value in self._index.items() if key != "shards"}
+
+    def lengths(self, indices: Any) -> NDArray[np.int64]:
+        """Return the lengths of some series, by any index numpy understands."""
+        return np.atleast_1d(self._lengths[indices])
+
+    def flat(self) -> FlatSeries:
+        """Return all series: a view of the mapped file if there is one shard, else a copy in memory."""
+        shards = [values for values, _ in self._mapped]
+        return _flat_series(shards[0] if len(shards) == 1 else np.concatenate(shards), self._lengths)
+
+    def take(self, indices: Any) -> FlatSeries:
+        """Copy some series into memory, in the order given; ascending indices read the disk in order.
+
+        Args:
+            indices: any index numpy understands: numbers (repeated if need be), a slice, a mask.
+        """
+        chosen = np.atleast_1d(np.arange(len(self))[indices])
+        before = np.cumsum([0, *(shard.series for shard in self._shards)])
+        homes = np.searchsorted(before, chosen, side="right") - 1
+        pieces = []
+        for home, local in zip(homes.tolist(), (chosen - before[homes]).tolist(), strict=True):
+            values, offsets = self._mapped[home]
+            pieces.append(values[offsets[local] : offsets[local + 1]])
+        return _flat_series(np.concatenate([np.empty(0, np.float32), *pieces]), self._lengths[chosen])
+
+    @cached_property
+    def _mapped(self) -> list[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+        """The values and the offsets of each shard."""
+        return [_map_shard(self.path / shard.file, shard) for shard in self._shards]
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.int64]:
+        return np.concatenate([np.diff(offsets) for _, offsets in self._mapped])
+
+
+def _flat_series(values: NDArray[np.float32], lengths: NDArray[np.int64]) -> FlatSeries:
+    import torch
+
+    from nutime.data.crops import FlatSeries
+
+    starts = np.cumsum(lengths) - lengths
+    return FlatSeries(torch.from_numpy(values), torch.from_numpy(starts), torch.from_numpy(lengths.copy()))
+
+
+def _map_shard(path: Path, shard: _Shard) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    import pyarrow as pa
+
+    mapped = np.asarray(np.memmap(path, np.uint8, mode="c"))
+    try:
+        batch = pa.ipc.open_file(pa.py_buffer(mapped)).get_batch(0)
+        (column,) = batch.columns
+        buffers = column.values.buffers()[1], column.buffers()[1]
+        counts = len(column.values), len(column)
+    except (pa.ArrowException, IndexError, ValueError):
+        counts = None
+    if counts != (shard.values, shard.series):
+        raise ValueError(f"{path}: is damaged; copy it again or build the corpus again")
+    # Arrow hands out read-only views; the same bytes taken from the mapping may be written to.
+    begins = [buffer.address - mapped.ctypes.data for buffer in buffers]
+    values = mapped[begins[0] : begins[0] + 4 * shard.values].view(np.float32)
+    offsets = mapped[begins[1] : begins[1] + 8 * (shard.series + 1)].view(np.int64)
+    return values, offsets
+
+
+class CorpusWriter:
+    """Writes a corpus, source by source; a context manager.
+
+    Everything goes to a hidden folder beside ``path`` and is renamed at the end: either the whole corpus is
+    there or nothing is. At most one shard is held in memory.
+
+    Args:
+        path: the folder to create.
+        overwrite: whether a corpus that is already there may be replaced.
+        shard_bytes: values beyond this many bytes start another file.
+    """
+
+    def __init__(self, path: PathLike, *, overwrite: bool = False, shard_bytes: int = SHARD_BYTES) -> None:
+        self.path = Path(path)
+        self._overwrite = overwrite
+        target = self.path.absolute()
+        self._partial = target.with_name(f".{target.name}-{uuid.uuid4().hex[:8]}")
+        self._buffer = np.empty(max(1, shard_bytes // 4), np.float32)
+        self._filled = 0
+        self._pending: list[int] = []  # lengths of the series in the buffer
+        self._sources: list[Source] = []
+        self._shards: list[_Shard] = []
+        self._lengths: Counter[int] = Counter()
+        self._scales: Counter[float] = Counter()
+        self._notes: dict[str, Any] = {}
+
+    def __enter__(self) -> Self:
+        if self.path.exists():
+            if not self._overwrite:
+                raise ValueError(f"{self.path}: exists already; choose another folder or ask to overwrite it")
+            if not (self.path / INDEX).is_file():
+                raise ValueError(f"{self.path}: is no corpus and is not overwritten; choose another folder")
+        self._partial.mkdir(parents=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            shutil.rmtree(self._partial, ignore_errors=True)
+
+    def add(self, name: str, series: Iterable[Any]) -> None:
+        """Write the series of a source; each may be ``(length,)`` or ``(channels, length)``.
+
+        Padding is trimmed and missing values are interpolated as everywhere; channels become series of their
+        own. A source from which nothing comes is not listed.
+        """
+        self.add_clean(name, chain.from_iterable(clean(series, name)))
+
+    def add_clean(self, name: str, series: Iterable[Array]) -> None:
+        """Write series that are one-dimensional and finite already."""
+        if any(source.name == name for source in self._sources):
+            raise ValueError(f"source {name!r} was added before; the series of a source stand together")
+        first, count, values = len(self), 0, 0
+        for index, one in enumerate(series):
+            self._append(one, f"{name}: series {index}")
+            count, values = count + 1, values + one.size
+        if count:
+            self._sources.append(Source(name, first, count, values))
+
+    def note(self, **facts: Any) -> None:
+        """Add facts, as JSON understands them, to what ``Corpus.describe`` returns."""
+        self._notes |= facts
+
+    def __len__(self) -> int:
+        return sum(shard.series for shard in self._shards) + len(self._pending)
+
+    def _append(self, series: Array, where: str) -> None:
+        if series.dtype != np.float32 and np.abs(series).max() > LARGEST:
+            raise ValueError(f"{where}: has values beyond ±{LARGEST:g}, which do not fit float32; rescale it")
+        if self._filled + series.size > self._buffer.size:
+            self._flush()
+            if series.size > self._buffer.size:
+                self._buffer = np.empty(series.size, np.float32)
+        place = self._buffer[self._filled : self._filled + series.size]
+        place[:] = series
+        self._filled += series.size
+        self._pending.append(series.size)
+
+    def _flush(self) -> None:
+        """Write the buffer as a shard."""
+        import pyarrow as pa
+
+        if not self._pending:
+            return
+        values, offsets = self._buffer[: self._filled], np.cumsum([0, *self._pending])
+        column = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values))
+        batch = pa.record_batch([column], names=["values"])
+        file = self._partial / f"shard-{len(self._shards):05d}.arrow"
+        with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        self._shards.append(_Shard(file.name, len(self._pending), values.size, file.stat().st_size))
+        self._lengths.update(self._pending)
+        self._scales.update(_decades(values, offsets))
+        self._pending, self._filled = [], 0
+
+    def _finish(self) -> None:
+        self._flush()
+        if not self._sources:
+            raise ValueError(f"{self.path}: no series to write; nothing was created")
+        index = {
+            "format": FORMAT,
+            "nutime": own_version(),
+            "series": len(self),
+            "values": sum(source.values for source in self._sources),
+            "length_quantiles": _quantiles(self._lengths),
+            "scale_histogram": _histogram(self._scales),
+            **self._notes,
+            "sources": [asdict(source) for source in self._sources],
+            "shards": [asdict(shard) for shard in self._shards],
+        }
+        (self._partial / INDEX).write_text(json.dumps(index, indent=1), "utf-8")
+        replaced = self._partial.with_name(f"{self._partial.name}.replaced")
+        if self.path.exists():
+            self.path.rename(replaced)
+        self._partial.rename(self.path)
+        shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _decades(values: NDArray[np.float32], offsets: NDArray[np.int64]) -> list[float]:
+    """Return the nearest power of ten to each series' root mean square; −inf for one of zeros."""
+    power = np.add.reduceat(np.square(values, dtype=np.float64), offsets[:-1]) / np.diff(offsets)
+    with np.errstate(divide="ignore"):
+        decades: list[float] = np.round(np.log10(power) / 2).tolist()
+    return decades
+
+
+def _histogram(decades: Counter[float]) -> dict[str, int]:
+    return {
+        "zero" if np.isinf(decade) else f"1e{int(decade):+d}": count for decade, count in sorted(decades.items())
+    }
+
+
+def _quantiles(lengths: Counter[int]) -> dict[str, int]:
+    points = np.array(sorted(lengths))
+    below = np.cumsum([lengths[length] for length in points.tolist()])
+    return {
+        f"{quantile:.0%}": int(points[np.searchsorted(below, quantile * (below[-1] - 1), side="right")])
+        for quantile in QUANTILES
+    }
+
+
+def build_corpus(
+    sources: Sequence[PathLike],
+    out: PathLike,
+    *,
+    data_dir: PathLike | None = None,
+    progress: Progress | None = None,
+    overwrite: bool = False,
+) -> Corpus:
+    """Collect the training series of any sources, without those that repeat a test series.
+
+    Args:
+        sources: archive sets (``GunPoint``), archives (``ucr``, ``uea``, ``tfc``), sub-lists (``ucr112``),
+            files of any format of :data:`nutime.data.formats.FORMATS`, or folders of them. Test and validation
+            series never enter; see :mod:`nutime.data._splits` for how they are told apart.
+        out: the folder to create.
+        data_dir: the folder of the archives, or else ``NUTIME_DATA``; its test series count, whether or not
+            its sets are among the sources.
+        progress: called with the name of each set before it is read.
+        overwrite: whether a corpus at ``out`` may be replaced.
+
+    Raises:
+        ValueError: one line saying which source, file or series is wrong. No folder is left behind.
+    """
+    splits = find_splits(sources, data_dir)
+    report = progress or (lambda name: None)
+    finder = RepeatFinder()
+    skipped: list[dict[str, str]] = []
+    names: Counter[str] = Counter()
+    with CorpusWriter(out, overwrite=overwrite) as writer:
+        for split in splits:
+            if split.held_out:
+                report(f"test series of {split.name}")
+                finder.hold_out(split.name, _read(split, skipped))
+        for split in splits:
+            if not split.held_out:
+                report(split.name)
+                names[split.name] += 1
+                name = split.name if names[split.name] == 1 else f"{split.name} ({names[split.name]})"
+                writer.add_clean(name, finder.drop_repeats(name, chain.from_iterable(_read(split, skipped))))
+        if not len(writer):
+            why = skipped[0]["reason"] if skipped else "every training series repeats a test series"
+            raise ValueError(f"{out}: no series left to write: {why}")
+        writer.note(repeats=finder.report(), skipped=skipped)
+    return Corpus.open(out)
+
+
+def _read(split: Split, skipped: list[dict[str, str]]) -> Iterator[Array]:
+    """Read a split, ``(channels, length)`` a series; one that need not be there is noted if it is not."""
+    try:
+        series = iter(split.read())
+        first = list(islice(series, 1))
+    except ValueError as error:
+        if not split.optional:
+            raise
+        if not split.held_out:
+            skipped.append({"name": split.name, "reason": str(error)})
+        return
+    yield from clean(chain(first, series), split.place)
+
+
+def synthesize_corpus(
+    count: int, out: PathLike, *, length: int = 512, seed: int = 0, overwrite: bool = False
+) -> Corpus:
+    """Write a corpus of series drawn from nothing; see :mod:`nutime.data.synthetic`."""
+    from nutime.data.synthetic import stream
+
+    with CorpusWriter(out, overwrite=overwrite) as writer:
+        writer.add_clean("synthetic", chain.from_iterable(stream(count, length, seed=seed)))
+    return Corpus.open(out)

@@ -1,0 +1,337 @@
+"""The pretraining loop: open the corpus, take steps, tell how it goes, lose nothing.
+
+Reads top to bottom. A run is a folder: ``run.json`` (config, seed, versions), ``metrics.jsonl``, TensorBoard
+logs, ``checkpoints/`` and at the end ``model/``, an encoder for ``NuTime.from_pretrained``. The same command with
+``resume`` continues it, bit for bit on a CPU. Started by ``torchrun`` it shares every batch among the processes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed, nn
+
+from nutime.data.corpus import Corpus
+from nutime.encoder import NuTime
+from nutime.model.config import NuTimeConfig
+from nutime.model.network import NuTimeNetwork
+from nutime.pretrain.byol import BYOL
+from nutime.pretrain.checkpoint import load_newest, save_checkpoint
+from nutime.pretrain.pool import ResidentPool, Sampling, StreamingPool, pool_for
+from nutime.pretrain.schedule import Schedule
+from nutime.pretrain.step import PretrainStep, StepConfig
+from nutime.version import own_version
+
+#: A spread below this is reported: the embeddings are about to become all alike.
+COLLAPSE = 0.05
+#: How many steps distributed processes may run before they agree on whether to stop.
+_AGREE_EVERY = 10
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """A whole run. The defaults are the paper's; ``steps`` of None means ``epochs`` times the corpus."""
+
+    network: NuTimeConfig = dataclasses.field(default_factory=NuTimeConfig)
+    epochs: float = 100.0
+    steps: int | None = None
+    batch: int = 2048
+    learning_rate: float = 2e-3
+    warmup: float = 0.1
+    momentum: float = 0.999
+    weight_decay: float = 0.05
+    smallest_crop: float = 0.8
+    pool: str = "cls"
+    sampling: Sampling = "size"
+    seed: int = 0
+    log_every: int = 20
+    probe_every: int = 1000
+    checkpoint_every: int = 1000
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> PretrainConfig:
+        """Read what ``dataclasses.asdict`` made."""
+        return cls(**{**values, "network": NuTimeConfig.from_dict(values["network"])})
+
+    def steps_for(self, corpus_size: int) -> int:
+        """Return the number of steps of the run."""
+        return self.steps or max(1, round(self.epochs * corpus_size / self.batch))
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How a run is doing, every ``log_every`` steps."""
+
+    step: int
+    steps: int
+    loss: float
+    learning_rate: float
+    spread: float
+    series_per_s: float
+    probe: float | None = None
+
+
+class NonFiniteLossError(RuntimeError):
+    """The loss became NaN or infinite."""
+
+
+def pretrain(
+    corpus_path: str | Path,
+    run: str | Path,
+    config: PretrainConfig | None = None,
+    *,
+    resume: bool = False,
+    device: str | None = None,
+    probe: Callable[[NuTimeNetwork], float] | None = None,
+    report: Callable[[Progress], None] = lambda progress: None,
+    room: int | None = None,
+) -> bool:
+    """Pretrain an encoder with BYOL.
+
+    Args:
+        corpus_path: a corpus folder.
+        run: the run's folder; must not exist, unless ``resume`` is set.
+        config: the recipe; a resumed run keeps its own.
+        resume: continue from the newest whole checkpoint (or begin, if there is none).
+        device: where to train; CUDA if there is one.
+        probe: judges the encoder every ``probe_every`` steps.
+        report: called with the progress, in the first process only.
+        room: bytes the corpus may take on the device; a larger one is streamed.
+
+    Returns:
+        True if the run is complete, False if SIGTERM or Ctrl-C ended it early (with a checkpoint saved).
+    """
+    run = Path(run)
+    with _processes() as (rank, world), _stop_signals() as stopping:
+        target = torch.device(device or _default_device(rank))
+        corpus = Corpus.open(corpus_path)
+        config = _open_run(run, config, corpus, resume, writes=rank == 0)
+        steps = config.steps_for(len(corpus))
+        torch.manual_seed(config.seed)
+        byol = BYOL(NuTime(config.network), config.pool).to(target)
+        pool = pool_for(corpus, config.sampling, target, batch=config.batch, seed=config.seed, room=room)
+        step = PretrainStep(
+            byol,
+            pool.pool,
+            Schedule(steps, config.learning_rate, config.warmup, config.momentum),
+            StepConfig(config.batch, config.smallest_crop, config.weight_decay, config.seed),
+            rank=rank,
+            world=world,
+            wrap=_data_parallel(target) if world > 1 else lambda model: model,
+        )
+        if resume and (state := load_newest(run / "checkpoints")) is not None:
+            step.load(state)
+        try:
+            done = _train(step, pool, config, steps, run if rank == 0 else None, stopping, probe, report)
+        finally:
+            pool.close()
+        if rank == 0 and done == steps:
+            encoder = byol.network
+            assert isinstance(encoder, NuTime)
+            encoder.save(run / "model")
+        return done == steps
+
+
+def _train(
+    step: PretrainStep,
+    pool: ResidentPool | StreamingPool,
+    config: PretrainConfig,
+    steps: int,
+    run: Path | None,
+    stopping: list[int],
+    probe: Callable[[NuTimeNetwork], float] | None,
+    report: Callable[[Progress], None],
+) -> int:
+    """Take the steps that are left; return how many have been taken in all. ``run`` is None in other ranks."""
+    done = int(step.step)
+    log = _Log(run) if run else None
+    timer = _Timer(config.batch)
+    saved = done
+    while done < steps:
+        pool.prepare(done)
+        step()
+        done += 1
+        if done % config.log_every == 0 or done == steps:
+            _refuse_non_finite(step, pool)
+            progress = Progress(
+                done, steps, float(step.loss), float(step.rate), float(step.spread), timer.rate(done)
+            )
+            if probe and run and (done % config.probe_every < config.log_every or done == steps):
+                progress = dataclasses.replace(progress, probe=probe(step.byol.network))
+                timer.restart(done)
+            if progress.spread < COLLAPSE:
+                warnings.warn(f"step {done}: spread {progress.spread:.3f}, embeddings collapse", stacklevel=2)
+            if log:
+                log.write(progress)
+                report(progress)
+        stop = _agreed(stopping, done, step)
+        if run and (done % config.checkpoint_every == 0 or stop or done == steps):
+            saved = _save(run, step, done, saved, final=stop or done == steps)
+        if stop:
+            break
+    if log:
+        log.close()
+    return done
+
+
+def _save(run: Path, step: PretrainStep, done: int, saved: int, *, final: bool) -> int:
+    """Save a checkpoint; if that fails midway in a run, warn and go on: what was saved before still is."""
+    try:
+        save_checkpoint(run / "checkpoints", done, step.state())
+    except OSError as error:
+        if final:
+            raise
+        warnings.warn(f"checkpoint of step {done} not saved ({error}); the last is of step {saved}", stacklevel=2)
+        return saved
+    return done
+
+
+def _refuse_non_finite(step: PretrainStep, pool: ResidentPool | StreamingPool) -> None:
+    failed = int(step.failed_at)
+    if failed >= 0:
+        pool.prepare(failed)
+        batch = step.batch_of(failed)[:8].tolist()
+        raise NonFiniteLossError(
+            f"the loss of step {failed} is not finite; its batch begins with series {batch}. "
+            "Lower the learning rate, or look at these series; the last checkpoint is from before"
+        )
+
+
+def _open_run(
+    run: Path, config: PretrainConfig | None, corpus: Corpus, resume: bool, *, writes: bool
+) -> PretrainConfig:
+    """Create the run's folder, or check that the one there is the run to resume."""
+    document = run / "run.json"
+    identity = {"series": len(corpus), "values": sum(source.values for source in corpus.sources)}
+    if resume and document.exists():
+        stored = json.loads(document.read_text(encoding="utf-8"))
+        if stored["corpus"] != identity:
+            raise ValueError(f"{run}: was trained on another corpus ({stored['corpus']}, not {identity})")
+        return PretrainConfig.from_dict(stored["config"])
+    if not resume and run.exists() and any(run.iterdir()):
+        raise ValueError(f"{run}: already exists; resume it, or choose another folder")
+    config = config or PretrainConfig()
+    if writes:
+        run.mkdir(parents=True, exist_ok=True)
+        versions = {name: metadata.version(name) for name in ("torch", "numpy")}
+        content = {
+            "config": dataclasses.asdict(config),
+            "corpus": identity,
+            "versions": {"nutime": own_version(), "python": platform.python_version(), **versions},
+        }
+        partial = document.with_suffix(".partial")
+        partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        partial.replace(document)
+    return config
+
+
+class _Log:
+    """Metrics as JSON lines and, where TensorBoard is installed, as its events."""
+
+    def __init__(self, run: Path) -> None:
+        self._file = (run / "metrics.jsonl").open("a", encoding="utf-8")
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            self._board = None
+        else:
+            self._board = SummaryWriter(run / "tensorboard")
+
+    def write(self, progress: Progress) -> None:
+        values = {name: value for name, value in dataclasses.asdict(progress).items() if value is not None}
+        self._file.write(json.dumps(values) + "\n")
+        self._file.flush()
+        if self._board:
+            for name in values.keys() - {"step", "steps"}:
+                self._board.add_scalar(name, values[name], progress.step)
+
+    def close(self) -> None:
+        self._file.close()
+        if self._board:
+            self._board.close()
+
+
+class _Timer:
+    """Series a second since the last question."""
+
+    def __init__(self, batch: int) -> None:
+        self._batch = batch
+        self._since: tuple[int, float] | None = None
+
+    def rate(self, done: int) -> float:
+        now = time.perf_counter()
+        before, self._since = self._since, (done, now)
+        return (done - before[0]) * self._batch / (now - before[1]) if before else 0.0
+
+    def restart(self, done: int) -> None:
+        self._since = done, time.perf_counter()
+
+
+@contextmanager
+def _stop_signals() -> Iterator[list[int]]:
+    """Collect SIGTERM and SIGINT instead of dying of them."""
+    received: list[int] = []
+    names = (signal.SIGTERM, signal.SIGINT)
+    try:
+        before = [signal.signal(name, lambda number, frame: received.append(number)) for name in names]
+    except ValueError:  # not the main thread: signals stay with whoever owns them
+        yield received
+        return
+    try:
+        yield received
+    finally:
+        for name, handler in zip(names, before, strict=True):
+            signal.signal(name, handler)
+
+
+def _agreed(stopping: list[int], done: int, step: PretrainStep) -> bool:
+    """Whether to stop now: at once when alone, else as soon as all processes know of it."""
+    if not distributed.is_initialized():
+        return bool(stopping)
+    if done % _AGREE_EVERY:
+        return False
+    wish = torch.tensor(len(stopping), device=step.device)
+    distributed.all_reduce(wish)
+    return bool(wish)
+
+
+@contextmanager
+def _processes() -> Iterator[tuple[int, int]]:
+    """Join the other processes, if ``torchrun`` started several; yield (rank, world)."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world == 1:
+        yield 0, 1
+        return
+    distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    try:
+        yield distributed.get_rank(), world
+    finally:
+        distributed.destroy_process_group()
+
+
+def _default_device(rank: int) -> str:
+    if not torch.cuda.is_available():
+        return "cpu"
+    local = int(os.environ.get("LOCAL_RANK", rank))
+    torch.cuda.set_device(local)
+    return f"cuda:{local}"
+
+
+def _data_parallel(device: torch.device) -> Callable[[BYOL], nn.Module]:
+    from torch.nn.parallel import DistributedDataParallel
+
+    devices = [device.index] if device.type == "cuda" else None
+    return lambda byol: DistributedDataParallel(byol, device_ids=devices)

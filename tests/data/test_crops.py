@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nutime.data.crops import FlatSeries, crop
+from nutime.data.series import resample
+
+
+def flat(*series):
+    lengths = torch.tensor([len(values) for values in series])
+    values = torch.cat([torch.as_tensor(values, dtype=torch.float32) for values in series])
+    return FlatSeries(values, lengths.cumsum(0) - lengths, lengths)
+
+
+def crop_one(series, index, begin, share, points):
+    chosen, begins, shares = torch.tensor([index]), torch.tensor([begin]), torch.tensor([share])
+    return crop(series, chosen, begins, shares, points)[0]
+
+
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_the_whole_series_is_resized_as_the_input_contract_resizes(length, points):
+    values = np.random.default_rng(length).standard_normal(length).astype(np.float32)
+    expected = resample([values[None]], points)[0, 0]
+    np.testing.assert_allclose(crop_one(flat([9.0], values, [9.0]), 1, 0.3, 1.0, points), expected, atol=1e-6)
+
+
+@given(st.integers(1, 200), st.floats(0, 1), st.floats(0.01, 1))
+def test_a_crop_never_shows_a_neighbour(length, begin, share):
+    inside = torch.linspace(0, 1, length)
+    seen = crop_one(flat([50.0] * 7, inside, [-50.0] * 7), 1, begin, share, 64)
+    assert seen.min() >= 0
+    assert seen.max() <= 1
+
+
+@pytest.mark.parametrize(("begin", "first", "last"), [(0.0, 0, 50), (1.0, 50, 100), (0.5, 25, 75)])
+def test_begin_moves_the_crop_from_left_to_right(begin, first, last):
+    ramp = torch.arange(100) + 0.5
+    seen = crop_one(flat(ramp), 0, begin, 0.5, 10)
+    assert seen[0] == pytest.approx(first + 2.5)
+    assert seen[-1] == pytest.approx(last - 2.5)
+
+
+def test_constants_stay_constant():
+    assert (crop_one(flat([0.1] * 7), 0, 0.37, 0.83, 512) == torch.tensor(0.1)).all()

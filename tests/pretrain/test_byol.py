@@ -1,0 +1,64 @@
+import pytest
+import torch
+from tiny_recipe import TINY
+from torch.nn import functional as F
+
+from nutime.model.network import NuTimeNetwork
+from nutime.pretrain.byol import BYOL, BatchNorm
+
+
+@pytest.fixture
+def byol():
+    torch.manual_seed(0)
+    return BYOL(NuTimeNetwork(TINY))
+
+
+@pytest.fixture
+def views():
+    torch.manual_seed(1)
+    return torch.randn(2, 8, 1, 64)
+
+
+def test_batch_norm_is_the_librarys_in_training():
+    torch.manual_seed(0)
+    x = 3 + 5 * torch.randn(16, 7)
+    torch.testing.assert_close(BatchNorm(7)(x), torch.nn.BatchNorm1d(7)(x))
+
+
+def test_loss_is_two_minus_two_cosines_in_both_directions(byol, views):
+    loss, _ = byol(views)
+    first, second = (byol.online["network"](view)[:, 0] for view in views)
+    predicted = [byol.predictor(byol.online["projector"](z)) for z in (first, second)]
+    wanted = [byol.target["projector"](byol.target["network"](view)[:, 0]) for view in views]
+    cosines = [F.cosine_similarity(predicted[0], wanted[1]), F.cosine_similarity(predicted[1], wanted[0])]
+    expected = sum((2 - 2 * cosine).mean() for cosine in cosines) / 2
+    torch.testing.assert_close(loss, expected)
+
+
+def test_views_are_exchangeable(byol, views):
+    torch.testing.assert_close(byol(views)[0], byol(views.flip(0))[0])
+
+
+def test_the_target_gets_no_gradient_and_everything_else_does(byol, views):
+    byol(views)[0].backward()
+    assert all(parameter.grad is None for parameter in byol.target.parameters())
+    # The last layer's window tokens are not read by [CLS], so only weights, not tokens, must be reached.
+    assert all(parameter.grad is not None for parameter in byol.online.parameters())
+    assert all(parameter.grad is not None for parameter in byol.predictor.parameters())
+
+
+def test_the_target_moves_by_one_minus_momentum(byol):
+    with torch.no_grad():
+        for parameter in byol.online.parameters():
+            parameter.add_(1)
+    before = [parameter.clone() for parameter in byol.target.parameters()]
+    byol.update_target(torch.tensor(0.9))
+    for old, new in zip(before, byol.target.parameters(), strict=True):
+        torch.testing.assert_close(new, old + 0.1, atol=1e-5, rtol=1e-5)
+
+
+def test_spread_is_zero_when_all_embeddings_are_alike_and_not_otherwise(byol, views):
+    _, spread = byol(views)
+    _, collapsed = byol(views[:, :1].expand(2, 8, 1, 64)[:1].expand(2, 8, 1, 64))
+    assert spread > 0.05
+    assert collapsed < 1e-3

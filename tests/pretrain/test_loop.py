@@ -1,0 +1,171 @@
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from nutime.data.corpus import CorpusWriter, synthesize_corpus
+from safetensors.torch import load_file
+from tiny_recipe import TINY
+
+from nutime import NuTime
+from nutime.pretrain.checkpoint import checkpoints
+from nutime.pretrain.loop import NonFiniteLossError, pretrain
+
+
+def weights(run):
+    return load_file(run / "model" / "model.safetensors")
+
+
+def equal(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def metrics(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(corpus, tmp_path_factory):
+    from nutime.pretrain.loop import PretrainConfig
+
+    run = tmp_path_factory.mktemp("runs") / "uninterrupted"
+    config = PretrainConfig(network=TINY, steps=12, batch=16, log_every=2, checkpoint_every=4)
+    assert pretrain(corpus.path, run, config, device="cpu", probe=lambda network: 0.5)
+    return run
+
+
+def test_a_run_leaves_an_encoder_its_config_and_its_metrics(uninterrupted):
+    assert NuTime.from_pretrained(uninterrupted / "model").config == TINY
+    document = json.loads((uninterrupted / "run.json").read_text())
+    assert document["config"]["seed"] == 0
+    assert {"nutime", "torch", "numpy", "python"} <= document["versions"].keys()
+    assert [line["step"] for line in metrics(uninterrupted)] == [2, 4, 6, 8, 10, 12]
+    assert {"loss", "learning_rate", "spread", "series_per_s"} <= metrics(uninterrupted)[0].keys()
+    assert metrics(uninterrupted)[-1]["probe"] == 0.5
+
+
+def test_a_stopped_and_resumed_run_ends_bit_for_bit_like_one_never_stopped(
+    corpus, recipe, uninterrupted, tmp_path
+):
+    def stop_midway(progress):
+        if progress.step == 6:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    run = tmp_path / "run"
+    assert not pretrain(corpus.path, run, recipe, device="cpu", report=stop_midway)
+    assert checkpoints(run / "checkpoints")[0].stem == "step-000000006"
+    assert pretrain(corpus.path, run, resume=True, device="cpu")
+    assert equal(weights(run), weights(uninterrupted))
+
+
+def test_a_truncated_checkpoint_costs_the_steps_since_the_one_before(corpus, recipe, uninterrupted, tmp_path):
+    def stop_late(progress):
+        if progress.step == 10:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    run = tmp_path / "run"
+    pretrain(corpus.path, run, recipe, device="cpu", report=stop_late)
+    newest = checkpoints(run / "checkpoints")[0]
+    newest.write_bytes(newest.read_bytes()[:-100])
+    with pytest.warns(UserWarning, match="damaged"):
+        assert pretrain(corpus.path, run, resume=True, device="cpu")
+    assert equal(weights(run), weights(uninterrupted))
+
+
+def test_resuming_what_never_began_begins(corpus, recipe, uninterrupted, tmp_path):
+    assert pretrain(corpus.path, tmp_path / "run", recipe, resume=True, device="cpu")
+    assert equal(weights(tmp_path / "run"), weights(uninterrupted))
+
+
+def test_a_streamed_corpus_trains_and_resumes_bit_for_bit(corpus, recipe, tmp_path):
+    def stop_midway(progress):
+        if progress.step == 6:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    streamed = {"device": "cpu", "room": 40_000}
+    assert pretrain(corpus.path, tmp_path / "straight", recipe, **streamed)
+    assert not pretrain(corpus.path, tmp_path / "stopped", recipe, report=stop_midway, **streamed)
+    assert pretrain(corpus.path, tmp_path / "stopped", resume=True, **streamed)
+    assert equal(weights(tmp_path / "stopped"), weights(tmp_path / "straight"))
+
+
+def test_a_folder_in_use_is_not_overwritten(corpus, recipe, uninterrupted):
+    with pytest.raises(ValueError, match="already exists; resume it"):
+        pretrain(corpus.path, uninterrupted, recipe, device="cpu")
+
+
+def test_a_run_is_not_resumed_on_another_corpus(recipe, uninterrupted, tmp_path):
+    other = synthesize_corpus(20, tmp_path / "other", length=50)
+    with pytest.raises(ValueError, match="another corpus"):
+        pretrain(other.path, uninterrupted, resume=True, device="cpu")
+
+
+def test_a_non_finite_loss_stops_the_run_and_names_the_batch(recipe, tmp_path):
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        writer.add("huge", (torch.full((50,), 3e38).numpy() * (-1) ** torch.arange(50).numpy() for _ in range(20)))
+    poison = {"learning_rate": float("inf")}
+    with pytest.raises(NonFiniteLossError, match=r"loss of step \d+ is not finite; its batch begins with series"):
+        pretrain(
+            tmp_path / "corpus", tmp_path / "run", recipe.__class__(**{**vars(recipe), **poison}), device="cpu"
+        )
+
+
+def test_an_unwritable_checkpoint_midway_is_a_warning_and_the_run_goes_on(corpus, recipe, tmp_path):
+    run = tmp_path / "run"
+    blocked = run / "checkpoints" / "step-000000004.partial"
+    blocked.mkdir(parents=True)  # a folder where the file should go: writing fails, whoever runs the test
+    with pytest.warns(UserWarning, match="checkpoint of step 4 not saved"):
+        assert pretrain(corpus.path, run, recipe, resume=True, device="cpu")
+
+
+def start(corpus, run, *options):
+    fields = [f"--network={name}={getattr(TINY, name)}" for name in vars(TINY)]
+    command = [sys.executable, "-m", "nutime", "pretrain", str(corpus.path), "-o", str(run), "--device=cpu"]
+    options = ["--batch=16", "--log-every=1", "--probe=none", *options]
+    return subprocess.Popen(
+        [*command, *fields, *options], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def steps_done(run):
+    return len(metrics(run)) if (run / "metrics.jsonl").exists() else 0
+
+
+def wait_for(condition, process, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_stops_gently_exits_0_and_says_how_to_resume(corpus, tmp_path, number):
+    run = tmp_path / "run"
+    process = start(corpus, run, "--steps=100000")
+    wait_for(lambda: steps_done(run) >= 3, process)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert f"nutime pretrain {corpus.path} -o {run} --resume" in errors
+    assert checkpoints(run / "checkpoints")
+
+
+@pytest.mark.slow
+def test_a_run_killed_five_times_ends_bit_for_bit_like_one_never_killed(corpus, tmp_path):
+    options = ["--steps=300", "--checkpoint-every=10"]
+    start(corpus, tmp_path / "straight", *options).communicate()
+    chance = random.Random(0)
+    run = tmp_path / "killed"
+    for _ in range(5):
+        process = start(corpus, run, *options, "--resume")
+        goal = steps_done(run) + chance.randint(15, 50)
+        wait_for(lambda goal=goal: steps_done(run) >= goal, process)
+        assert process.poll() is None, "the run ended before it could be killed"
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    assert start(corpus, run, *options, "--resume").wait() == 0
+    assert equal(weights(run), weights(tmp_path / "straight"))

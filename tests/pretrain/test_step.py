@@ -1,0 +1,79 @@
+import dataclasses
+
+import pytest
+import torch
+from tiny_recipe import TINY
+
+from nutime.data.crops import FlatSeries
+from nutime.model.network import NuTimeNetwork
+from nutime.pretrain.byol import BYOL
+from nutime.pretrain.pool import ResidentPool
+from nutime.pretrain.schedule import Schedule
+from nutime.pretrain.step import PretrainStep, StepConfig
+
+
+@pytest.fixture
+def pool(corpus):
+    return ResidentPool(corpus, "size", torch.device("cpu")).pool
+
+
+def make_step(pool, seed=0, **arguments):
+    torch.manual_seed(0)
+    config = StepConfig(batch=16, seed=seed)
+    return PretrainStep(BYOL(NuTimeNetwork(TINY)), pool, Schedule(steps=20), config, **arguments)
+
+
+def losses(step, count):
+    values = []
+    for _ in range(count):
+        step()
+        values.append(float(step.loss))
+    return values
+
+
+def test_the_loss_falls(pool):
+    seen = losses(make_step(pool), 10)
+    assert seen[-1] < 0.7 * seen[0]
+
+
+def test_the_same_seed_gives_the_same_losses_and_another_others(pool):
+    first, again, other = (losses(make_step(pool, seed), 3) for seed in (0, 0, 1))
+    assert first == again
+    assert first != other
+
+
+def test_a_state_taken_over_continues_bit_for_bit(pool):
+    straight = make_step(pool)
+    losses(straight, 3)
+    saved = {name: tensor.clone() for name, tensor in straight.state().items()}
+    expected = losses(straight, 3)
+    fresh = make_step(pool)
+    fresh.load(saved)
+    assert losses(fresh, 3) == expected
+    assert all(torch.equal(tensor, straight.state()[name]) for name, tensor in fresh.state().items())
+
+
+def test_a_state_of_another_network_is_refused(pool):
+    with pytest.raises(ValueError, match="does not fit"):
+        make_step(pool).load({"step": torch.tensor(0)})
+
+
+def test_processes_share_the_batch_that_one_would_draw(pool):
+    whole = make_step(pool).batch_of(5)
+    parts = [make_step(pool, rank=rank, world=2).batch_of(5) for rank in (0, 1)]
+    assert torch.equal(torch.cat(parts), whole)
+
+
+def test_a_batch_that_processes_cannot_share_is_refused(pool):
+    with pytest.raises(ValueError, match="cannot be shared by 3 processes"):
+        make_step(pool, world=3)
+
+
+def test_a_non_finite_loss_is_remembered_with_its_step(pool):
+    series = pool.series
+    poisoned = FlatSeries(torch.full_like(series.values, torch.nan), series.starts, series.lengths)
+    step = make_step(pool)
+    losses(step, 2)
+    step.pool = dataclasses.replace(pool, series=poisoned)
+    losses(step, 2)
+    assert int(step.failed_at) == 2

@@ -1,0 +1,33 @@
+"""A tiny random encoder, so that no test needs shipped weights, and one estimator of each kind over it."""
+
+import pytest
+import torch
+
+from nutime.encoder import NuTime
+from nutime.model.config import NuTimeConfig
+from nutime.transfer.classifier import NuTimeClassifier
+from nutime.transfer.clusterer import NuTimeClusterer
+from nutime.transfer.detector import NuTimeDetector
+from nutime.transfer.embedder import NuTimeEmbedder
+
+# Widths of 32 and more give the same digits whatever the size of a batch, as those of the real encoders do.
+TINY = NuTimeConfig(window=4, length=32, dim=32, depth=1, heads=2, head_dim=16, mlp_dim=32, scalar_dim=8, scales=3)
+KINDS = {
+    "classifier": lambda encoder: NuTimeClassifier(encoder=encoder, random_state=0),
+    "embedder": lambda encoder: NuTimeEmbedder(encoder=encoder),
+    "clusterer": lambda encoder: NuTimeClusterer(encoder=encoder, n_clusters=2, random_state=0),
+    "detector": lambda encoder: NuTimeDetector(encoder=encoder, contamination=0.1),
+}
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory):
+    """Return the folder of the tiny encoder."""
+    torch.manual_seed(0)
+    return str(NuTime(TINY).save(tmp_path_factory.mktemp("encoder")))
+
+
+@pytest.fixture(params=list(KINDS))
+def estimator(request, encoder):
+    """Return each kind of estimator in turn, unfitted."""
+    return KINDS[request.param](encoder)
