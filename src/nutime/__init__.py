@@ -10,14 +10,30 @@ if TYPE_CHECKING:
     from nutime.data.archives import load_dataset
     from nutime.encoder import NuTime
     from nutime.model.config import NuTimeConfig
+    from nutime.transfer.classifier import NuTimeClassifier
+    from nutime.transfer.clusterer import NuTimeClusterer
+    from nutime.transfer.detector import NuTimeDetector
+    from nutime.transfer.embedder import NuTimeEmbedder
 
 _HOMES = {
     "NuTime": "nutime.encoder",
+    "NuTimeClassifier": "nutime.transfer.classifier",
+    "NuTimeClusterer": "nutime.transfer.clusterer",
     "NuTimeConfig": "nutime.model.config",
+    "NuTimeDetector": "nutime.transfer.detector",
+    "NuTimeEmbedder": "nutime.transfer.embedder",
     "load_dataset": "nutime.data.archives",
 }
 
-__all__ = ["NuTime", "NuTimeConfig", "load_dataset"]
+__all__ = [
+    "NuTime",
+    "NuTimeClassifier",
+    "NuTimeClusterer",
+    "NuTimeConfig",
+    "NuTimeDetector",
+    "NuTimeEmbedder",
+    "load_dataset",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save
 
 from nutime.data.series import as_series, resample
 from nutime.model.config import NuTimeConfig
-from nutime.model.network import NuTimeNetwork, pool_tokens
+from nutime.model.network import NuTimeNetwork
 
 #: Raised when what is written can no longer be read by older versions.
 FORMAT = 1
@@ -38,7 +38,9 @@ class NuTime(NuTimeNetwork):
         Args:
             X: series in any form of :mod:`nutime.data.series`. A univariate encoder embeds the channels of a
                 multivariate series one by one and puts the vectors side by side.
-            pool: ``cls``, ``mean`` (of the windows' tokens) or ``cls+mean``.
+            pool: ``cls``, ``mean`` (of the windows' tokens) or ``cls+mean``; or ``layers``, which adds the
+                deviation of the windows' tokens and takes all three after every layer: longer, and best
+                for a linear model on top.
             length: points every series is resized to; the encoder's own unless given.
             batch_size: series computed at a time; it changes speed and memory, not the result.
         """
@@ -52,7 +54,7 @@ class NuTime(NuTimeNetwork):
             batch = torch.from_numpy(chunk).to(self.device)
             if self.config.channels == 1:
                 batch = batch.flatten(0, 1).unsqueeze(1)
-            pooled = pool_tokens(self(batch), pool)
+            pooled = self.pooled(batch, pool)
             parts.append(pooled.reshape(len(chunk), -1).float().cpu())
         embedding: NDArray[np.float32] = torch.cat(parts).numpy()
         return embedding

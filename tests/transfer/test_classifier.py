@@ -164,7 +164,7 @@ def test_weights_that_make_no_sense_are_refused(classifier, weights, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"strategy": "guess"}, "strategy must be one of probe; got 'guess'"),
+        ({"strategy": "guess"}, "strategy must be one of probe, finetune; got 'guess'"),
         ({"class_weight": "even"}, "class_weight must be None, 'balanced' or a dict, got 'even'"),
         ({"class_weight": {5: 2}}, "class_weight names 5, which is no label of y"),
     ],

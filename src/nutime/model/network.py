@@ -15,6 +15,9 @@ from nutime.model.noise import Noise
 from nutime.model.tokens import Tokens, sinusoids
 from nutime.model.transformer import Transformer
 
+#: ``[CLS]``; the mean of the windows' tokens; both; or, after every layer, both and the tokens' deviation.
+POOLS = ("cls", "mean", "cls+mean", "layers")
+
 
 class NuTimeNetwork(nn.Module):
     """The encoder as a plain module: tensors in, tensors out."""
@@ -39,6 +42,18 @@ class NuTimeNetwork(nn.Module):
         streams = list(self.transformer(self._embed(series, noise), noise))
         streams[-1] = self.norm(streams[-1])
         return streams
+
+    def pooled(self, series: Tensor, how: str) -> Tensor:
+        """Return one vector a series, in one of the ways of :data:`POOLS`."""
+        if how not in POOLS:
+            raise ValueError(f"pool must be one of {', '.join(POOLS)}; got {how!r}")
+        if how != "layers":
+            return pool_tokens(self(series), how)
+        parts = []
+        for tokens in self.hidden(series):
+            windows = tokens[:, 1:]
+            parts += [tokens[:, 0], windows.mean(1), windows.std(1, unbiased=False)]
+        return torch.cat(parts, dim=-1)
 
     def attention(self, series: Tensor) -> Tensor:
         """Return the last layer's attention, ``(batch, heads, tokens, tokens)``; row 0 is ``[CLS]``'s."""
@@ -66,6 +81,4 @@ def pool_tokens(tokens: Tensor, how: str) -> Tensor:
     mean = tokens[:, 1:].mean(1)
     if how == "mean":
         return mean
-    if how == "cls+mean":
-        return torch.cat([tokens[:, 0], mean], dim=-1)
-    raise ValueError(f"pool must be cls, mean or cls+mean, got {how!r}")
+    return torch.cat([tokens[:, 0], mean], dim=-1)

@@ -8,6 +8,7 @@ processes of a distributed run as one batch, on any backend.
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
@@ -99,11 +100,23 @@ def _cosine(a: Tensor, b: Tensor) -> Tensor:
     return F.cosine_similarity(a.float(), b.float(), dim=-1).mean()
 
 
-def _mean_over_processes(x: Tensor) -> Tensor:
-    from torch.distributed.nn.functional import all_reduce
+class _MeanOverProcesses(torch.autograd.Function):
+    """The mean of a tensor over all processes, differentiable on any backend."""
 
-    total: Tensor = all_reduce(x)  # type: ignore[no-untyped-call]
-    return total / distributed.get_world_size()
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        mean = x.contiguous().clone()
+        distributed.all_reduce(mean)
+        return mean / distributed.get_world_size()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return _MeanOverProcesses.forward(ctx, grad)
+
+
+def _mean_over_processes(x: Tensor) -> Tensor:
+    mean: Tensor = _MeanOverProcesses.apply(x)  # type: ignore[no-untyped-call]
+    return mean
 
 
 def _is_distributed() -> bool:

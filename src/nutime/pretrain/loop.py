@@ -221,7 +221,7 @@ def _open_run(
         if stored["corpus"] != identity:
             raise ValueError(f"{run}: was trained on another corpus ({stored['corpus']}, not {identity})")
         return PretrainConfig.from_dict(stored["config"])
-    if not resume and run.exists() and any(run.iterdir()):
+    if writes and not resume and run.exists() and any(run.iterdir()):
         raise ValueError(f"{run}: already exists; resume it, or choose another folder")
     config = config or PretrainConfig()
     if writes:

@@ -19,10 +19,11 @@ from sklearn.utils.validation import column_or_1d
 
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.transfer.base import Arrays, Float64, SeriesEstimator, Strategy, TrainingSet
+from nutime.transfer.finetune import FineTuned
 from nutime.transfer.probe import LinearProbe
 
 #: Every way to learn, by the name it has as a parameter.
-STRATEGIES: dict[str, type[Strategy]] = {"probe": LinearProbe}
+STRATEGIES: dict[str, type[Strategy]] = {"probe": LinearProbe, "finetune": FineTuned}
 
 
 class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
@@ -31,12 +32,22 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
     ``X`` is any form of :mod:`nutime.data.series`; NaN is missing or padding.
 
     Args:
-        strategy: ``probe``: the frozen embedding, standardised, and a logistic regression.
+        strategy: ``probe``: the frozen embedding, standardised, and a logistic regression; seconds on a CPU.
+            ``finetune``: the encoder is trained along with a linear head; slower, and better with more labels.
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
-        pool: how tokens become an embedding: ``cls``, ``mean`` or ``cls+mean``.
-        C: inverse strength of the logistic regression's penalty.
+        pool: for ``probe``: how tokens become an embedding, as in :meth:`nutime.NuTime.embed`.
+        C: for ``probe``: inverse strength of the logistic regression's penalty.
+        trained: for ``finetune``: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.
+        n_models: for ``finetune``: models trained together, whose probabilities are averaged.
+        epochs: for ``finetune``: passes over the series (and 300 steps at least).
+        batch_size: for ``finetune``: series a step.
+        learning_rate: for ``finetune``: peak rate of AdamW; it rises at first and falls to zero.
+        validation: for ``finetune``: share of the series held back to choose each model's best epoch and to stop
+            early; 0 trains the whole schedule on all series and keeps the last state.
+        patience: for ``finetune`` with ``validation``: epochs without a better state after which it stops.
         class_weight: None, ``balanced``, or a dict from labels to weights (1 where a label is not named).
-        random_state: seed of strategies that draw random numbers; ``probe`` draws none.
+        random_state: seed of ``finetune``; ``probe`` draws no random numbers.
+        verbose: whether ``finetune`` shows a progress bar.
 
     Attributes:
         classes_: the labels, sorted.
@@ -54,17 +65,33 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
         strategy: str = "probe",
         encoder: str | Path | NuTime = DEFAULT_WEIGHTS,
         *,
-        pool: str = "cls+mean",
+        pool: str = "layers",
         C: float = 1.0,
+        trained: str = "all",
+        n_models: int = 1,
+        epochs: int = 100,
+        batch_size: int = 64,
+        learning_rate: float = 2e-4,
+        validation: float = 0.0,
+        patience: int = 20,
         class_weight: str | Mapping[Any, float] | None = None,
         random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
     ) -> None:
         self.strategy = strategy
         self.encoder = encoder
         self.pool = pool
         self.C = C
+        self.trained = trained
+        self.n_models = n_models
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.validation = validation
+        self.patience = patience
         self.class_weight = class_weight
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from labelled series; one of weight 0 counts as if it were not there."""

@@ -9,7 +9,7 @@ a validation share: by default the schedule is fixed and the last state is the r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
@@ -29,6 +29,10 @@ from nutime.transfer.base import Arrays, Float64, TrainingSet
 
 Trained = Literal["all", "head", "scratch"]
 
+#: Steps taken at least, however few the series.
+LEAST_STEPS = 300
+#: What of the encoder's tokens the head reads.
+POOL = "cls+mean"
 #: Values one micro-batch may hold in activations; larger batches are computed piece by piece.
 _ROOM = 2**28
 _BEGIN, _SHARE = 1003, 1004  # sites of the noise beyond any dropout's
@@ -42,8 +46,7 @@ class FinetuneConfig:
     Attributes:
         trained: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.
         n_models: models of the ensemble; their probabilities are averaged.
-        epochs: passes over the training series.
-        least_steps: steps taken at least, however few the series.
+        epochs: passes over the training series; more if they are few, for :data:`LEAST_STEPS`.
         batch_size: series a step.
         learning_rate, weight_decay: of AdamW; the rate rises over a tenth of the steps and falls to zero.
         smallest_crop: least share of a series that a training crop shows.
@@ -54,14 +57,21 @@ class FinetuneConfig:
     trained: Trained = "all"
     n_models: int = 1
     epochs: int = 100
-    least_steps: int = 300
     batch_size: int = 64
     learning_rate: float = 2e-4
     weight_decay: float = 0.05
     smallest_crop: float = 0.8
     validation: float = 0.0
     patience: int = 20
-    pool: str = "cls+mean"
+
+    def __post_init__(self) -> None:
+        if self.trained not in ("all", "head", "scratch"):
+            raise ValueError(f"trained must be all, head or scratch; got {self.trained!r}")
+        for name in ("n_models", "epochs", "batch_size", "patience"):
+            if not isinstance(value := getattr(self, name), int | np.integer) or value < 1:
+                raise ValueError(f"{name} must be a positive integer, got {value!r}")
+        if not 0 <= self.validation < 1:
+            raise ValueError(f"validation must be in [0, 1), got {self.validation!r}")
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> FinetuneConfig:
@@ -72,22 +82,21 @@ class FinetuneConfig:
 class _Classifier(nn.Module):
     """The network with a normalised linear head."""
 
-    def __init__(self, encoder: NuTime, pool: str, classes: int) -> None:
+    def __init__(self, encoder: NuTime, classes: int) -> None:
         super().__init__()
         self.encoder = encoder
-        self.pool = pool
-        self.head = nn.Linear(encoder.config.dim * (2 if pool == "cls+mean" else 1), classes)
+        self.head = nn.Linear(2 * encoder.config.dim, classes)
 
     def forward(self, series: Tensor, seed: Tensor) -> Tensor:
         """Return the logits of a training batch, normalised by its own statistics, with dropout by ``seed``."""
         noise = Noise(seed, torch.arange(len(series), dtype=torch.int32, device=series.device))
-        embedding = pool_tokens(self.encoder(series, noise), self.pool).float()
+        embedding = pool_tokens(self.encoder(series, noise), POOL).float()
         logits: Tensor = self.head(_normalise(embedding, embedding.mean(0), embedding.var(0, unbiased=False)))
         return logits
 
 
-def _blank(encoder: NuTime, channels: int, classes: int, pool: str) -> _Classifier:
-    return _Classifier(NuTime(encoder.config.replace(channels=channels)), pool, classes).to(encoder.device)
+def _blank(encoder: NuTime, channels: int, classes: int) -> _Classifier:
+    return _Classifier(NuTime(encoder.config.replace(channels=channels)), classes).to(encoder.device)
 
 
 class FineTuned:
@@ -102,17 +111,12 @@ class FineTuned:
         self.state, self.center = state, center
 
     @classmethod
-    def fit(
-        cls,
-        encoder: NuTime,
-        training_set: TrainingSet,
-        params: Mapping[str, Any],
-        report: Callable[[int, int], None] = lambda step, steps: None,
-    ) -> Self:
+    def fit(cls, encoder: NuTime, training_set: TrainingSet, params: Mapping[str, Any]) -> Self:
         """Train; Ctrl-C ends it early with the best state so far."""
         config = FinetuneConfig.of(params)
         seed = int(np.random.default_rng(_seed(params.get("random_state"))).integers(2**31))
-        state, center = _Trainer(encoder, training_set, config, seed).run(report)
+        with _progress(shown=bool(params.get("verbose"))) as report:
+            state, center = _Trainer(encoder, training_set, config, seed).run(report)
         return cls(state, center)
 
     @classmethod
@@ -131,8 +135,7 @@ class FineTuned:
     @torch.inference_mode()
     def logits(self, encoder: NuTime, series: list[Array], params: Mapping[str, Any]) -> Float64:
         """Return the logarithm of the models' mean probabilities, ``(n, classes)``."""
-        pool = FinetuneConfig.of(params).pool
-        model = _blank(encoder, len(series[0]), self.state["head.bias"].shape[-1], pool)
+        model = _blank(encoder, len(series[0]), self.state["head.bias"].shape[-1])
         state = {name: tensor.to(encoder.device) for name, tensor in self.state.items()}
         center = self.center.to(encoder.device)
         logits = torch.cat([_logits(model, state, center, batch) for batch in _batches(series, model)], dim=1)
@@ -162,7 +165,7 @@ class _Trainer:
         with torch.random.fork_rng(devices=[]):
             for member in range(self.config.n_models):
                 torch.manual_seed(self.seed + member)
-                model = _blank(encoder, self.channels, classes, self.config.pool)
+                model = _blank(encoder, self.channels, classes)
                 if self.config.trained != "scratch":
                     known = {k: v for k, v in encoder.state_dict().items() if k in model.encoder.state_dict()}
                     fitting = {k: v for k, v in known.items() if v.shape == model.encoder.state_dict()[k].shape}
@@ -176,7 +179,7 @@ class _Trainer:
 
     def run(self, report: Callable[[int, int], None]) -> tuple[dict[str, Tensor], Tensor]:
         batches_an_epoch = -(-len(self.train) // self.config.batch_size)
-        epochs = max(self.config.epochs, -(-self.config.least_steps // batches_an_epoch))
+        epochs = max(self.config.epochs, -(-LEAST_STEPS // batches_an_epoch))
         steps = epochs * batches_an_epoch
         trained = [tensor for tensor in self.state.values() if tensor.requires_grad]
         optimizer = torch.optim.AdamW(trained, lr=0.0, weight_decay=self.config.weight_decay, fused=True)
@@ -271,13 +274,26 @@ class _Best:
         return self.waited
 
 
+@contextmanager
+def _progress(shown: bool) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function to call with (step, steps)."""
+    if not shown:
+        yield lambda step, steps: None
+        return
+    from rich.progress import Progress
+
+    with Progress() as bar:
+        task = bar.add_task("fine-tuning", total=None)
+        yield lambda step, steps: bar.update(task, completed=step, total=steps)
+
+
 def _embeddings(model: _Classifier, state: dict[str, Tensor], batch: Tensor) -> Tensor:
     """Return ``(models, batch, d)``, model after model: without gradients there is little to gain from mapping."""
     members = []
     for member in range(len(state["head.bias"])):
         own = {name.removeprefix("encoder."): tensor[member] for name, tensor in state.items()}
         own = {name: own[name] for name in model.encoder.state_dict()}
-        members.append(pool_tokens(functional_call(model.encoder, own, (batch,)), model.pool).float())
+        members.append(pool_tokens(functional_call(model.encoder, own, (batch,)), POOL).float())
     return torch.stack(members)
 
 

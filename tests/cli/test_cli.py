@@ -1,0 +1,77 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def nutime(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "nutime", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [[], ["demo"], ["corpus"], ["corpus", "build"], ["corpus", "info"], ["corpus", "synth"], ["pretrain"]],
+)
+def test_every_command_has_help(command):
+    done = nutime(*command, "--help")
+    assert done.returncode == 0
+    assert "Usage" in done.stdout
+    if command not in ([], ["corpus"]):
+        assert "Example" in done.stdout
+
+
+def test_a_corpus_is_invented_and_described(tmp_path):
+    assert nutime("corpus", "synth", 50, "-o", tmp_path / "c", "--length", 40).returncode == 0
+    described = json.loads(nutime("corpus", "info", tmp_path / "c", "--json").stdout)
+    assert described["series"] == 50
+    assert described["sources"][0]["name"] == "synthetic"
+    assert "50 series" in nutime("corpus", "info", tmp_path / "c").stdout
+
+
+def test_a_corpus_is_built_from_a_file(tmp_path):
+    (tmp_path / "mine.csv").write_text("label,a,b,c,d\nx,1,2,3,4\ny,4,3,1,1\n")
+    done = nutime("corpus", "build", tmp_path / "mine.csv", "-o", tmp_path / "c", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["values"] == 8
+
+
+MISTAKES = {
+    "a file that is not there": ["corpus", "build", "nowhere.csv", "-o", "OUT"],
+    "a set that does not exist": ["corpus", "build", "GunPoit", "-o", "OUT"],
+    "a malformed file": ["corpus", "build", "BAD", "-o", "OUT"],
+    "a folder that is no corpus": ["corpus", "info", "."],
+    "a corpus that is not there": ["pretrain", "nowhere", "-o", "OUT", "--probe", "none"],
+}
+
+
+@pytest.mark.parametrize("arguments", MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_one_line_and_exit_code_1(tmp_path, arguments):
+    (tmp_path / "bad.csv").write_text("label,a,b\nx,1,2\ny,1,oops\n")
+    places = {"OUT": tmp_path / "out", "BAD": tmp_path / "bad.csv"}
+    done = nutime(*[places.get(argument, argument) for argument in arguments])
+    assert done.returncode == 1
+    assert done.stderr.startswith("nutime: ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_malformed_file_is_named_with_its_line(tmp_path):
+    (tmp_path / "bad.csv").write_text("label,a,b\nx,1,2\ny,1,oops\n")
+    done = nutime("corpus", "build", tmp_path / "bad.csv", "-o", tmp_path / "out")
+    assert f"{tmp_path / 'bad.csv'}:3: " in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["pretrain"], ["corpus", "synth", "0", "-o", "x"]])
+def test_wrong_usage_is_exit_code_2(arguments):
+    assert nutime(*arguments).returncode == 2
+
+
+def test_the_demo_prints_accuracies_and_draws(tmp_path):
+    pytest.importorskip("aeon")
+    done = nutime("demo", "-o", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "GunPoint" in done.stdout
+    assert (tmp_path / "demo.png").stat().st_size > 20_000

@@ -1,0 +1,150 @@
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+from waves import refusal, waves
+
+from nutime.encoder import NuTime
+from nutime.transfer import finetune
+from nutime.transfer.classifier import NuTimeClassifier
+from nutime.transfer.finetune import FineTuned
+
+
+def classifier(encoder, **changes):
+    usual = {"epochs": 3, "batch_size": 8, "learning_rate": 1e-3, "random_state": 0}
+    return NuTimeClassifier("finetune", encoder, **{**usual, **changes})
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch):
+    monkeypatch.setattr(finetune, "LEAST_STEPS", 1)
+
+
+def parameters(fitted):
+    return {name: np.array(array) for name, array in fitted.model_.arrays().items()}
+
+
+@pytest.mark.parametrize("trained", ["all", "head", "scratch"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_slow_and_fast_waves_are_told_apart(encoder, trained, channels):
+    X, y = waves(40, channels)
+    fitted = classifier(encoder, trained=trained, epochs=20, learning_rate=0.01).fit(X[:24], y[:24])
+    assert fitted.score(X[24:], y[24:]) >= 0.9
+
+
+def test_the_same_seed_gives_the_same_predictions_and_another_does_not(encoder):
+    X, y = waves()
+    one, again, other = (classifier(encoder, random_state=seed).fit(X, y).predict_proba(X) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one, again)
+    assert not np.array_equal(one, other)
+
+
+def test_a_saved_ensemble_predicts_bit_for_bit_the_same(encoder, tmp_path):
+    X, y = waves(channels=2)
+    fitted = classifier(encoder, n_models=2).fit(X, y)
+    fitted.save(tmp_path)
+    np.testing.assert_array_equal(NuTimeClassifier.load(tmp_path).predict_proba(X), fitted.predict_proba(X))
+
+
+def test_models_trained_together_end_where_they_would_alone(encoder):
+    X, y = waves()
+    together = parameters(classifier(encoder, n_models=3).fit(X, y))
+    alone = parameters(classifier(encoder, n_models=1).fit(X, y))
+    for name, value in alone.items():
+        np.testing.assert_allclose(together[name][:1], value, atol=2e-5, err_msg=name)
+
+
+def test_an_ensemble_averages_the_probabilities_of_its_models(encoder):
+    X, y = waves()
+    fitted = classifier(encoder, n_models=3).fit(X, y)
+    members = []
+    for member in range(3):
+        arrays = {name: array[member : member + 1] for name, array in fitted.model_.arrays().items()}
+        logits = FineTuned.from_arrays(arrays).logits(fitted.encoder_, X, fitted.get_params(deep=False))
+        members.append(np.exp(logits))
+    np.testing.assert_allclose(fitted.predict_proba(X), np.mean(members, axis=0), atol=1e-6)
+    assert not np.allclose(members[0], members[1], atol=1e-4)
+
+
+def test_the_encoder_given_is_left_as_it_was(encoder):
+    X, y = waves()
+    given = NuTime.from_pretrained(encoder)
+    before = {name: tensor.clone() for name, tensor in given.state_dict().items()}
+    classifier(given).fit(X, y)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in given.state_dict().items())
+
+
+def test_training_the_head_alone_leaves_the_rest_of_every_model_alone(encoder):
+    X, y = waves()
+    fitted = classifier(encoder, trained="head", n_models=2).fit(X, y)
+    for name, tensor in fitted.encoder_.state_dict().items():
+        for member in parameters(fitted)[f"encoder.{name}"]:
+            np.testing.assert_array_equal(member, tensor.numpy())
+
+
+def test_pretrained_weights_go_into_a_multivariate_network_except_for_its_channel_projection(encoder):
+    X, y = waves(channels=3)
+    fitted = classifier(encoder, learning_rate=0.0, epochs=1).fit(X, y)
+    learned = parameters(fitted)
+    for name, tensor in fitted.encoder_.state_dict().items():
+        np.testing.assert_array_equal(learned[f"encoder.{name}"][0], tensor.numpy())
+    assert any("channel_projection" in name for name in learned)
+
+
+def test_a_piece_at_a_time_gives_every_series_a_gradient(encoder, monkeypatch):
+    monkeypatch.setattr(finetune, "_ROOM", 1)  # one series at a time
+    X, y = waves(12)
+    assert np.isfinite(classifier(encoder, epochs=1, batch_size=4).fit(X, y).predict_proba(X)).all()
+
+
+def test_with_a_validation_share_training_stops_when_nothing_gets_better(encoder, monkeypatch):
+    X, y = waves(32)
+    steps = []
+    accumulate = finetune._Trainer._accumulate
+    monkeypatch.setattr(
+        finetune._Trainer, "_accumulate", lambda self, *rest: (steps.append(1), accumulate(self, *rest))[1]
+    )
+    classifier(encoder, validation=0.25, patience=2, epochs=200, learning_rate=0.0).fit(X, y)
+    assert len(steps) == 3 * 3  # an epoch that is the best so far, and two without a better one
+
+
+def test_balanced_weights_help_the_rare_class(encoder):
+    X, y = waves(60)
+    rare = np.flatnonzero(y == 1)[:3].tolist()
+    chosen = np.flatnonzero(y == 0).tolist() + rare
+    train, labels = [X[i] for i in chosen], y[chosen]
+    plain, balanced = (
+        classifier(encoder, class_weight=weight, epochs=10).fit(train, labels).predict_proba(X)[:, 1].mean()
+        for weight in (None, "balanced")
+    )
+    assert balanced > plain
+
+
+def test_ctrl_c_keeps_what_was_learned(encoder, monkeypatch):
+    X, y = waves()
+    accumulate = finetune._Trainer._accumulate
+
+    def interrupted(self, chosen, step):
+        if step == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+        accumulate(self, chosen, step)
+
+    monkeypatch.setattr(finetune._Trainer, "_accumulate", interrupted)
+    fitted = classifier(encoder, epochs=1000).fit(X, y)
+    assert fitted.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"trained": "some"}, "trained must be all, head or scratch; got 'some'"),
+        ({"n_models": 0}, "n_models must be a positive integer, got 0"),
+        ({"epochs": 1.5}, "epochs must be a positive integer, got 1.5"),
+        ({"validation": 1.0}, "validation must be in [0, 1), got 1.0"),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused_by_fit(encoder, change, message):
+    X, y = waves()
+    assert refusal(classifier(encoder, **change).fit, X, y) == message
