@@ -233,6 +233,14 @@ def test_pooling_takes_cls_and_the_mean_of_the_windows():
     assert pool_tokens(tokens, "cls+mean").tolist() == [[1, 2, 4, 6]]
 
 
+def test_layers_pools_three_vectors_after_every_layer():
+    net, series = network(), random_series()
+    expected = []
+    for tokens in net.hidden(series):
+        expected += [tokens[:, 0], tokens[:, 1:].mean(1), tokens[:, 1:].std(1, unbiased=False)]
+    torch.testing.assert_close(net.pooled(series, "layers"), torch.cat(expected, dim=1))
+
+
 def test_an_unknown_pooling_is_refused():
-    with pytest.raises(ValueError, match=r"pool must be cls, mean or cls\+mean, got 'max'"):
-        pool_tokens(torch.zeros(1, 2, 3), "max")
+    with pytest.raises(ValueError, match=r"pool must be one of cls, mean, cls\+mean, layers; got 'max'"):
+        network().pooled(random_series(), "max")

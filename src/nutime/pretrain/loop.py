@@ -315,9 +315,14 @@ def _processes() -> Iterator[tuple[int, int]]:
     if world == 1:
         yield 0, 1
         return
-    distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    store, rank, world = next(distributed.rendezvous("env://"))  # type: ignore[attr-defined]
+    # torchrun may hand the store of the failed attempt to the next one: old addresses must not be found in it.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = distributed.PrefixStore(f"attempt-{attempt}", store)  # type: ignore[attr-defined]
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=world)
     try:
-        yield distributed.get_rank(), world
+        yield rank, world
     finally:
         distributed.destroy_process_group()
 
