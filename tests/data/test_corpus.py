@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nutime.data.corpus import INDEX, Corpus, CorpusWriter, Source, build_corpus, synthesize_corpus
+from nutime.data._splits import CORPUS_INDEX
+from nutime.data.corpus import Corpus, CorpusWriter, Source, build_corpus, synthesize_corpus
 from nutime.data.synthetic import synthesize
 
 REAL = Path(os.environ.get("NUTIME_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
@@ -224,7 +225,7 @@ def test_opening_does_not_read_the_shards(sharded):
 
 
 def test_a_newer_format_asks_for_an_update(sharded):
-    index = sharded[0].path / INDEX
+    index = sharded[0].path / CORPUS_INDEX
     index.write_text(json.dumps(json.loads(index.read_text()) | {"format": 2}))
     with pytest.raises(ValueError, match="format 2 is newer than this nutime reads; update nutime"):
         Corpus.open(index.parent)
@@ -234,7 +235,7 @@ def test_a_newer_format_asks_for_an_update(sharded):
     "content", ["", "{", "[]", "{}", '{"format": "x"}', '{"format": 1, "sources": [{}]}', "\xff"]
 )
 def test_a_damaged_index_is_one_line(tmp_path, content):
-    (tmp_path / INDEX).write_bytes(content.encode("latin-1"))
+    (tmp_path / CORPUS_INDEX).write_bytes(content.encode("latin-1"))
     with pytest.raises(ValueError, match=r"corpus\.json: is damaged"):
         Corpus.open(tmp_path)
 
@@ -546,3 +547,11 @@ def test_a_synthetic_corpus_holds_the_series_of_its_seed(tmp_path):
     corpus = synthesize_corpus(300, tmp_path / "corpus", length=40, seed=5)
     assert corpus.sources == (Source("synthetic", 0, 300, 12_000),)
     assert_same(split(corpus.flat()), synthesize(300, 40, seed=5))
+
+
+def test_a_corpus_can_be_a_source_of_another(tmp_path):
+    synthetic = synthesize_corpus(30, tmp_path / "synthetic", length=20)
+    (tmp_path / "mine.csv").write_text("a,b,c,d\n1,2,3,4\n4,3,1,1\n")
+    merged = build_corpus([tmp_path / "mine.csv", synthetic.path], tmp_path / "merged")
+    assert [(source.name, source.count) for source in merged.sources] == [("mine", 2), ("synthetic", 30)]
+    torch.testing.assert_close(merged.take(slice(2, None)).values, synthetic.flat().values, rtol=0, atol=0)

@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from nutime.data._array_formats import read_npz
 from nutime.data._source import Source as SourceFile
 from nutime.data.archives import ARCHIVE, EXTENSIONS, find_set, load_dataset, sublist
@@ -35,6 +37,9 @@ ARCHIVES = frozenset(entry.archive for entry in ARCHIVE.values())
 EVALUATED = frozenset(entry.name for entry in ARCHIVE.values() if entry.test)
 #: Where the UCR archive keeps second, padded versions of fifteen sets.
 PADDED = "Missing_value_and_variable_length_datasets_adjusted"
+#: What a corpus folder is known by.
+CORPUS_INDEX = "corpus.json"
+TAKEN_AT_A_TIME = 4096  # series of a corpus
 #: Formats in which folders also keep their documentation.
 PROSE = (".csv", ".txt")
 
@@ -129,7 +134,25 @@ def _read_set(key: str, split: str, data_dir: PathLike | None) -> Array:
 def _of_path(path: Path) -> Iterator[Split]:
     if not path.exists():
         raise ValueError(f"{path}: no such file or folder")
+    if (path / CORPUS_INDEX).is_file():
+        return _of_corpus(path)
     return _of_folder(path) if path.is_dir() else _of_file(path, PurePosixPath())
+
+
+def _of_corpus(path: Path) -> Iterator[Split]:
+    """List the sources of a corpus: one corpus may be merged into another."""
+    from nutime.data.corpus import Corpus, Source  # it builds on this module
+
+    corpus = Corpus.open(path)
+
+    def read(source: Source) -> Iterator[Array]:
+        for first in range(source.first, source.first + source.count, TAKEN_AT_A_TIME):
+            last = min(first + TAKEN_AT_A_TIME, source.first + source.count)
+            part = corpus.take(slice(first, last))
+            yield from np.split(part.values.numpy(), part.starts.numpy()[1:])
+
+    for source in corpus.sources:
+        yield Split(source.name, f"{path.resolve()}[{source.name}]", False, partial(read, source))
 
 
 def _of_folder(root: Path) -> Iterator[Split]:

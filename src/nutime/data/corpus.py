@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.data._splits import Split, clean, find_splits
+from nutime.data._splits import CORPUS_INDEX, Split, clean, find_splits
 from nutime.data.repeats import RepeatFinder
 from nutime.data.series import Array
 from nutime.version import own_version
@@ -43,7 +43,6 @@ PathLike: TypeAlias = str | os.PathLike[str]
 Progress: TypeAlias = Callable[[str], object]
 
 FORMAT = 1
-INDEX = "corpus.json"
 SHARD_BYTES = 64_000_000
 LARGEST = float(np.finfo(np.float32).max)
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -84,7 +83,7 @@ class Corpus:
             ValueError: one line that names the file which is missing, cut short or too new.
         """
         folder = Path(path)
-        index_path = folder / INDEX
+        index_path = folder / CORPUS_INDEX
         if not index_path.is_file():
             raise ValueError(f"{index_path}: not found; expected a corpus folder (`nutime corpus build`)")
         try:
@@ -208,7 +207,7 @@ class CorpusWriter:
         if self.path.exists():
             if not self._overwrite:
                 raise ValueError(f"{self.path}: exists already; choose another folder or ask to overwrite it")
-            if not (self.path / INDEX).is_file():
+            if not (self.path / CORPUS_INDEX).is_file():
                 raise ValueError(f"{self.path}: is no corpus and is not overwritten; choose another folder")
         self._partial.mkdir(parents=True)
         return self
@@ -292,7 +291,7 @@ class CorpusWriter:
             "sources": [asdict(source) for source in self._sources],
             "shards": [asdict(shard) for shard in self._shards],
         }
-        (self._partial / INDEX).write_text(json.dumps(index, indent=1), "utf-8")
+        (self._partial / CORPUS_INDEX).write_text(json.dumps(index, indent=1), "utf-8")
         replaced = self._partial.with_name(f"{self._partial.name}.replaced")
         if self.path.exists():
             self.path.rename(replaced)
@@ -335,8 +334,8 @@ def build_corpus(
 
     Args:
         sources: archive sets (``GunPoint``), archives (``ucr``, ``uea``, ``tfc``), sub-lists (``ucr112``),
-            files of any format of :data:`nutime.data.formats.FORMATS`, or folders of them. Test and validation
-            series never enter; see :mod:`nutime.data._splits` for how they are told apart.
+            files of any format of :data:`nutime.data.formats.FORMATS`, folders of them, or corpora. Test
+            and validation series never enter; see :mod:`nutime.data._splits` for how they are told apart.
         out: the folder to create.
         data_dir: the folder of the archives, or else ``NUTIME_DATA``; its test series count, whether or not
             its sets are among the sources.
