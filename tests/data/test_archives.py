@@ -455,3 +455,10 @@ def test_second_test_split_of_epilepsy_repeats_nothing_of_the_official_splits():
     seen = {values.tobytes() for values in np.concatenate(parts)}
     other = load_dataset("tfc/Epilepsy", split="tstcc_test", data_dir=REAL).X
     assert not any(values.tobytes() in seen for values in other)
+
+
+@pytest.mark.parametrize("name", ["PickupGestureWiimoteZ", "JapaneseVowels"])
+def test_both_splits_of_unequal_series_are_equally_wide(name):
+    pytest.importorskip("aeon")
+    dataset = load_dataset(name)
+    assert dataset.X_train.shape[1:] == dataset.X_test.shape[1:]

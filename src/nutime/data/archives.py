@@ -295,7 +295,11 @@ def _load(entry: ArchiveSet, split: str, files: dict[str, Path]) -> Part:
     path = files[split]
     part = _read_npz(path, split) if path.suffix == ".npz" else _read_published(path)
     _check_size(entry, split, part, path)
-    return part
+    short = entry.length - part.X.shape[-1]
+    if short <= 0:
+        return part
+    # Both splits of unequal series are as wide as the published table.
+    return Part(np.pad(part.X, [(0, 0)] * (part.X.ndim - 1) + [(0, short)], constant_values=np.nan), part.y)
 
 
 def _read_npz(path: Path, split: str) -> Part:

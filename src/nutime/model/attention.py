@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nutime.model.noise import decide, kept_scale, threshold
+from nutime.model.noise import decide, kept_factor
 
 #: The longest sequence the short-sequence kernel takes.
 SHORT = 128
@@ -53,8 +53,8 @@ def reference_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor
     weights = attention_weights(qkv, heads)
     if rate and keys is not None:
         columns = torch.arange(weights[0].numel(), dtype=torch.int32, device=qkv.device)
-        kept = decide(keys[:, None] + columns).view(weights.shape) >= threshold(rate)
-        weights = weights * kept_scale(rate) * kept
+        decisions = decide(keys[:, None] + columns).view(weights.shape)
+        weights = weights * kept_factor(decisions, rate, weights.dtype)
     value = _split_heads(qkv, heads)[2]
     return (weights @ value).transpose(1, 2).flatten(2)
 

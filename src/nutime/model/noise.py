@@ -63,8 +63,12 @@ class Noise:
             return x
         columns = torch.arange(x[0].numel(), dtype=torch.int32, device=x.device).view(x.shape[1:])
         keys = self.row_keys(site).view(-1, *[1] * (x.dim() - 1))
-        kept = decide(keys + columns) >= threshold(rate)
-        return torch.where(kept, x * kept_scale(rate), torch.zeros((), dtype=x.dtype, device=x.device))
+        return x * kept_factor(decide(keys + columns), rate, x.dtype)
+
+
+def kept_factor(decisions: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
+    """Return what dropout multiplies by: 0, or what keeps the expectation unchanged."""
+    return (decisions >= threshold(rate)).to(dtype) * kept_scale(rate)
 
 
 def threshold(rate: float) -> int:
