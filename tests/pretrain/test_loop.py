@@ -8,11 +8,11 @@ import time
 
 import pytest
 import torch
-from nutime.data.corpus import CorpusWriter, synthesize_corpus
 from safetensors.torch import load_file
 from tiny_recipe import TINY
 
 from nutime import NuTime
+from nutime.data.corpus import CorpusWriter, synthesize_corpus
 from nutime.pretrain.checkpoint import checkpoints
 from nutime.pretrain.loop import NonFiniteLossError, pretrain
 
