@@ -38,6 +38,8 @@ class FlatSeries:
 def crop(series: FlatSeries, index: Tensor, begin: Tensor, share: Tensor, points: int) -> Tensor:
     """Cut a stretch out of each chosen series and resize it.
 
+    Places are float32: good to a ten-thousandth of a point in series of a thousand points.
+
     Args:
         series: where to cut.
         index: ``(batch,)`` which series.
