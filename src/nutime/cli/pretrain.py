@@ -41,7 +41,7 @@ def pretrain(
     """
     from nutime.model.config import NuTimeConfig
     from nutime.pretrain import loop
-    from nutime.pretrain.probe import nearest_neighbour_probe, probe_data
+    from nutime.pretrain.probe import linear_probe_on, probe_data
 
     if sampling not in ("size", "sqrt", "uniform"):
         raise typer.BadParameter("use size, sqrt or uniform", param_hint="--sampling")
@@ -63,7 +63,7 @@ def pretrain(
     )
     warnings.formatwarning = lambda message, *rest, **more: f"nutime: {message}\n"
     first = int(os.environ.get("RANK", "0")) == 0
-    probe = nearest_neighbour_probe(probe_data(probe_sets)) if first and probe_sets != "none" else None
+    probe = linear_probe_on(probe_data(probe_sets)) if first and probe_sets != "none" else None
     with _Bar(shown=first) as bar:
         complete = loop.pretrain(corpus, out, config, resume=resume, device=device, probe=probe, report=bar.update)
     if not first:
