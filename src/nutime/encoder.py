@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from nutime.data.series import as_series, resample
+from nutime.documents import read_document
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import NuTimeNetwork
 
@@ -110,15 +111,7 @@ def _find(name: str | Path) -> Path:
 
 
 def _read_config(path: Path) -> NuTimeConfig:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: not a readable config ({error})") from None
-    version = document.get("format") if isinstance(document, dict) else None
-    if not isinstance(version, int) or version < 1:
-        raise ValueError(f"{path}: states no format version; expected a folder written by nutime")
-    if version > FORMAT:
-        raise ValueError(f"{path}: format {version} is newer than this nutime reads ({FORMAT}); update nutime")
+    document = read_document(path, "config", FORMAT)
     try:
         return NuTimeConfig.from_dict(document.get("network"))
     except (ValueError, TypeError) as error:

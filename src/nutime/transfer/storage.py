@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from nutime.documents import read_document
 from nutime.encoder import NuTime
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def load(folder: str | Path) -> Any:
     """Read an estimator of whichever class was saved in ``folder``."""
     folder = Path(folder)
     path = folder / _DOCUMENT
-    document = _read_document(path)
+    document = read_document(path, "estimator", FORMAT)
     arrays = _read_arrays(folder / _ARRAYS)
     encoder = NuTime.from_pretrained(folder / _ENCODER)
     try:
@@ -86,19 +87,6 @@ def load(folder: str | Path) -> Any:
     except _DAMAGE as error:
         raise ValueError(f"{folder / _ARRAYS}: does not fit {_DOCUMENT} ({_one_line(error)})") from None
     return estimator
-
-
-def _read_document(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: not a readable estimator ({_one_line(error)})") from None
-    version = document.get("format") if isinstance(document, dict) else None
-    if not isinstance(version, int) or version < 1:
-        raise ValueError(f"{path}: states no format version; expected a folder written by nutime")
-    if version > FORMAT:
-        raise ValueError(f"{path}: format {version} is newer than this nutime reads ({FORMAT}); update nutime")
-    return dict(document)
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
