@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from nutime.data.corpus import Corpus
 
 app = typer.Typer(help="Build, describe or invent a pretraining corpus.", no_args_is_help=True)
@@ -85,19 +88,30 @@ def _print(corpus: Corpus, as_json: bool) -> None:
         print(json.dumps(description))
         return
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
-    sources = Table(title=f"{corpus.path}: {len(corpus):,} series", title_justify="left")
-    for column, justify in (("source", "left"), ("series", "right"), ("values", "right")):
-        sources.add_column(column, justify=justify)  # type: ignore[arg-type]
-    for source in corpus.sources:
-        sources.add_row(source.name, f"{source.count:,}", f"{source.values:,}")
-    console.print(sources)
-    _print_rest(console, description)
+    rows = [(source.name, f"{source.count:,}", f"{source.values:,}") for source in corpus.sources]
+    console.print(_table(f"{corpus.path}: {len(corpus):,} series", ("source", "series", "values"), rows))
+    quantiles = "  ".join(f"{share} {length:,}" for share, length in description["length_quantiles"].items())
+    console.print(f"Lengths: {quantiles}")
+    scales = description["scale_histogram"]
+    longest = max(scales.values())
+    bars = [(scale, f"{count:,}", "█" * max(1, 40 * count // longest)) for scale, count in scales.items()]
+    console.print(_table("Scale of the values (root mean square)", ("about", "series", ""), bars))
+    if repeats := description.get("repeats"):
+        rows = [(row["source"], row["repeats"], f"{row['series']:,}") for row in repeats["details"]]
+        title = f"Left out, because they repeat a test series: {repeats['dropped']:,}"
+        console.print(_table(title, ("source", "repeats", "series"), rows) if rows else title)
+    for skipped in description.get("skipped", []):
+        console.print(f"Skipped {skipped['name']}: {skipped['reason']}")
 
 
-def _print_rest(console: Any, description: dict[str, Any]) -> None:
-    for title, value in description.items():
-        if title != "sources":
-            console.print(f"[bold]{title}[/bold]", value)
+def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="right" if column in ("series", "values") else "left")
+    for row in rows:
+        table.add_row(*row)
+    return table
