@@ -244,3 +244,16 @@ def test_layers_pools_three_vectors_after_every_layer():
 def test_an_unknown_pooling_is_refused():
     with pytest.raises(ValueError, match=r"pool must be one of cls, mean, cls\+mean, layers; got 'max'"):
         network().pooled(random_series(), "max")
+
+
+@pytest.mark.parametrize("with_noise", [False, True])
+def test_cls_alone_is_what_the_whole_network_has_at_position_0_gradients_included(with_noise):
+    net, series = network().double(), random_series().double()
+    noise = Noise(torch.tensor(3, dtype=torch.int32), torch.arange(3, dtype=torch.int32)) if with_noise else None
+    grads = []
+    for first in (net.cls(series, noise), net(series, noise)[:, 0]):
+        net.zero_grad()
+        first.square().sum().backward()
+        grads.append((first, *(parameter.grad.clone() for parameter in net.parameters())))
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)

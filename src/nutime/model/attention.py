@@ -59,6 +59,32 @@ def reference_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor
     return (weights @ value).transpose(1, 2).flatten(2)
 
 
+def first_token_attention(
+    query: Tensor, key_value: Tensor, heads: int, rate: float = 0.0, keys: Tensor | None = None
+) -> Tensor:
+    """Return what :func:`self_attention` returns for the first token alone, ``(batch, 1, heads · head_dim)``.
+
+    Args:
+        query: ``(batch, 1, heads · head_dim)``, the first token's.
+        key_value: ``(batch, tokens, 2 · heads · head_dim)``, all tokens'.
+        heads: number of heads.
+        rate: as in :func:`self_attention`.
+        keys: as in :func:`self_attention`.
+    """
+    batch, tokens, _ = key_value.shape
+    query = query.view(batch, 1, heads, -1).transpose(1, 2)
+    key, value = key_value.view(batch, tokens, 2, heads, -1).permute(2, 0, 3, 1, 4)
+    scores: Tensor = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
+    weights = scores.softmax(-1)
+    if rate and keys is not None:
+        head = torch.arange(heads, dtype=torch.int32, device=query.device)
+        token = torch.arange(tokens, dtype=torch.int32, device=query.device)
+        columns = (head[:, None] * (tokens * tokens) + token).view(heads, 1, tokens)
+        weights = weights * kept_factor(decide(keys.view(-1, 1, 1, 1) + columns), rate, weights.dtype)
+    mixed: Tensor = weights.to(value.dtype) @ value
+    return mixed.transpose(1, 2).flatten(2)
+
+
 def attention_weights(qkv: Tensor, heads: int) -> Tensor:
     """Return how much each token attends to each: ``(batch, heads, tokens, tokens)``, rows summing to 1."""
     query, key, _ = _split_heads(qkv, heads)

@@ -43,14 +43,21 @@ class NuTimeNetwork(nn.Module):
         streams[-1] = self.norm(streams[-1])
         return streams
 
-    def pooled(self, series: Tensor, how: str) -> Tensor:
+    def cls(self, series: Tensor, noise: Noise | None = None) -> Tensor:
+        """Return ``[CLS]`` alone, ``(batch, dim)``: what :meth:`forward` has at position 0, for less work."""
+        first: Tensor = self.norm(self.transformer.first(self._embed(series, noise), noise))
+        return first[:, 0]
+
+    def pooled(self, series: Tensor, how: str, noise: Noise | None = None) -> Tensor:
         """Return one vector a series, in one of the ways of :data:`POOLS`."""
         if how not in POOLS:
             raise ValueError(f"pool must be one of {', '.join(POOLS)}; got {how!r}")
+        if how == "cls":
+            return self.cls(series, noise)
         if how != "layers":
-            return pool_tokens(self(series), how)
+            return pool_tokens(self(series, noise), how)
         parts = []
-        for tokens in self.hidden(series):
+        for tokens in self.hidden(series, noise):
             windows = tokens[:, 1:]
             parts += [tokens[:, 0], windows.mean(1), windows.std(1, unbiased=False)]
         return torch.cat(parts, dim=-1)

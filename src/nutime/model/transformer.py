@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nutime.model.attention import attention_weights, self_attention
+from nutime.model.attention import attention_weights, first_token_attention, self_attention
 from nutime.model.config import NuTimeConfig
 from nutime.model.noise import Noise
 
@@ -44,11 +44,26 @@ class Layer(nn.Module):
 
     def forward(self, tokens: Tensor, noise: Noise | None = None) -> Tensor:
         """Refine ``(batch, tokens, dim)``."""
-        keys = noise.row_keys(self.first_site) if noise else None
-        attended = self_attention(self.qkv(self.attention_norm(tokens)), self.heads, self.dropout, keys)
+        qkv = self.qkv(self.attention_norm(tokens))
+        attended = self_attention(qkv, self.heads, self.dropout, self._keys(noise))
+        return self._after_attention(tokens, attended, noise)
+
+    def first(self, tokens: Tensor, noise: Noise | None = None) -> Tensor:
+        """Refine the first token alone, ``(batch, 1, dim)``: the same numbers as :meth:`forward` at a fraction."""
+        normal = self.attention_norm(tokens)
+        inner = self.attention_out.in_features
+        query = F.linear(normal[:, :1], self.qkv.weight[:inner])
+        key_value = F.linear(normal, self.qkv.weight[inner:])
+        attended = first_token_attention(query, key_value, self.heads, self.dropout, self._keys(noise))
+        return self._after_attention(tokens[:, :1], attended, noise)
+
+    def _after_attention(self, tokens: Tensor, attended: Tensor, noise: Noise | None) -> Tensor:
         tokens = tokens + self._drop(self.attention_out(attended), noise, 1)
         hidden = self._drop(gelu(self.mlp_in(self.mlp_norm(tokens))), noise, 2)
         return tokens + self._drop(self.mlp_out(hidden), noise, 3)
+
+    def _keys(self, noise: Noise | None) -> Tensor | None:
+        return noise.row_keys(self.first_site) if noise else None
 
     def attention(self, tokens: Tensor) -> Tensor:
         """Return the attention weights this layer uses on ``tokens``."""
@@ -67,16 +82,33 @@ class Transformer(nn.Module):
 
     def forward(self, tokens: Tensor, noise: Noise | None = None) -> Iterator[Tensor]:
         """Yield the stream after every layer."""
-        if torch.is_autocast_enabled(tokens.device.type):  # a half-width stream halves the memory traffic
-            tokens = tokens.to(torch.get_autocast_dtype(tokens.device.type))
+        tokens = _narrow(tokens)
         for layer in self.layers:
             tokens = layer(tokens, noise)
             yield tokens
+
+    def first(self, tokens: Tensor, noise: Noise | None = None) -> Tensor:
+        """Return the first token after all layers, ``(batch, 1, dim)``; the last layer computes no other."""
+        tokens = _narrow(tokens)
+        for layer in self.layers[:-1]:
+            tokens = layer(tokens, noise)
+        return self._last.first(tokens, noise)
 
     def attention(self, tokens: Tensor) -> Tensor:
         """Return the last layer's attention weights."""
         for layer in self.layers[:-1]:
             tokens = layer(tokens)
+        return self._last.attention(tokens)
+
+    @property
+    def _last(self) -> Layer:
         last = self.layers[-1]
         assert isinstance(last, Layer)
-        return last.attention(tokens)
+        return last
+
+
+def _narrow(tokens: Tensor) -> Tensor:
+    """Under autocast a half-width stream halves the memory traffic."""
+    if torch.is_autocast_enabled(tokens.device.type):
+        return tokens.to(torch.get_autocast_dtype(tokens.device.type))
+    return tokens

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional as F
 
-from nutime.model.network import NuTimeNetwork, pool_tokens
+from nutime.model.network import NuTimeNetwork
 from nutime.model.noise import Noise
 
 HIDDEN = 4096
@@ -76,10 +76,12 @@ class BYOL(nn.Module):
         ``noise`` names the rows of both views, first view first.
         """
         both = views.flatten(0, 1)
-        embedded = pool_tokens(self.online["network"](both, noise), self.pool)
+        embedded = self.network.pooled(both, self.pool, noise)
         predicted = [self.predictor(self.online["projector"](view)) for view in embedded.chunk(2)]
         with torch.no_grad():
-            target = pool_tokens(self.target["network"](both), self.pool)
+            slow = self.target["network"]
+            assert isinstance(slow, NuTimeNetwork)
+            target = slow.pooled(both, self.pool)
             wanted = [self.target["projector"](view) for view in target.chunk(2)]
         loss = 2 - _cosine(predicted[0], wanted[1]) - _cosine(predicted[1], wanted[0])
         with torch.no_grad():
