@@ -16,10 +16,10 @@ import numpy as np
 
 from nutime import NuTime, NuTimeClassifier, load_dataset
 from nutime.data.series import as_series, resample
-from nutime.transfer import finetune
+from nutime.transfer import trainer
 
 SETS, EPOCHS, BATCH = ("GunPoint", "ArrowHead", "OSULeaf"), 5, 32
-finetune.LEAST_STEPS = 1  # the same number of epochs for both
+trainer.LEAST_STEPS = 1  # the same number of epochs for both
 
 
 def fit_nutime(X, codes, X_test):
@@ -34,9 +34,9 @@ def fit_mantis(X, codes, X_test):
     from mantis.architecture import Mantis8M
     from mantis.trainer import MantisTrainer
 
-    trainer = MantisTrainer(device="cpu", network=Mantis8M(device="cpu"))
-    trainer.fit(resample(as_series(X), 512), codes, num_epochs=EPOCHS, batch_size=BATCH)
-    return lambda: trainer.predict(resample(as_series(X_test), 512))
+    mantis = MantisTrainer(device="cpu", network=Mantis8M(device="cpu"))
+    mantis.fit(resample(as_series(X), 512), codes, num_epochs=EPOCHS, batch_size=BATCH)
+    return lambda: mantis.predict(resample(as_series(X_test), 512))
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
-"""Which nutime this is."""
+"""Which nutime this is, and what it runs on."""
 
+import platform
 from importlib import metadata
 
 
@@ -9,3 +10,9 @@ def own_version() -> str:
         return metadata.version("nutime")
     except metadata.PackageNotFoundError:
         return "source"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions every number of ours travels with."""
+    libraries = {name: metadata.version(name) for name in ("torch", "numpy", "scikit-learn")}
+    return {"nutime": own_version(), "python": platform.python_version(), **libraries}

@@ -160,3 +160,18 @@ def test_the_kernels_survive_large_scores(short_attention):
 def test_the_kernels_tell_the_compiler_the_truth(short_attention):
     qkv = random_qkv(5, 16).requires_grad_()
     torch.library.opcheck(torch.ops.nutime.short_attention.default, (qkv, random_keys(), HEADS, 0.1))
+
+
+def test_the_kernels_serve_several_models_at_once(short_attention):
+    models, batch = 3, 2
+    qkv = torch.stack([random_qkv(5, 16, batch) + model for model in range(models)])
+    keys = torch.stack([random_keys(batch) + model for model in range(models)])
+
+    def attend(qkv):
+        return torch.func.vmap(lambda qkv, keys: short_attention(qkv, keys, HEADS, 0.1))(qkv, keys)
+
+    def one_by_one(qkv):
+        each = [reference_attention(own, HEADS, 0.1, key) for own, key in zip(qkv, keys, strict=True)]
+        return torch.stack(each)
+
+    torch.testing.assert_close(with_gradient(attend, qkv), with_gradient(one_by_one, qkv), rtol=0, atol=1e-12)

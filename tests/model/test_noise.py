@@ -1,6 +1,7 @@
 """Noise: a hash that every device computes alike, and dropout that follows the sample and not the batch."""
 
 import math
+import os
 
 import pytest
 import torch
@@ -185,3 +186,33 @@ def test_uniform_is_uniform(seed):
 def test_the_threshold_parts_the_int32_by_the_rate(rate):
     assert (threshold(rate) + 2**31) / 2**32 == pytest.approx(rate, abs=2**-32)
     assert kept_scale(rate) * (1 - rate) == pytest.approx(1)
+
+
+# ---- dropout in one kernel ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def drop():
+    pytest.importorskip("triton")
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("with a GPU the kernel is compiled; set TRITON_INTERPRET=1 to interpret it")
+    from nutime.model.drop_kernel import drop
+
+    return drop
+
+
+@pytest.mark.parametrize("columns", [1, 7, 1500])
+def test_the_kernel_drops_what_the_definition_drops(drop, columns):
+    x = torch.randn(3, columns, 2, requires_grad=True)
+    ours = drop(x, noise(rows=3).row_keys(5), 0.3)
+    assert torch.equal(ours, noise(rows=3).drop(x, 0.3, site=5))
+    (gradient,) = torch.autograd.grad(ours.sum(), x)
+    assert torch.equal(gradient, noise(rows=3).drop(torch.ones_like(x), 0.3, site=5))
+
+
+def test_the_kernel_serves_several_models_at_once(drop):
+    x = torch.randn(4, 3, 10)
+    keys = torch.stack([noise(seed, rows=3).row_keys(1) for seed in range(4)])
+    together = torch.func.vmap(lambda x, keys: drop(x, keys, 0.5))(x, keys)
+    apart = torch.stack([noise(seed, rows=3).drop(x[seed], 0.5, site=1) for seed in range(4)])
+    assert torch.equal(together, apart)

@@ -7,17 +7,14 @@ else the library's attention serves. :func:`reference_attention` is the literal 
 
 from __future__ import annotations
 
-import importlib.util
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nutime.model.noise import decide, kept_factor
+from nutime.model.noise import HAS_TRITON, decide, kept_factor
 
 #: The longest sequence the short-sequence kernel takes.
 SHORT = 128
-_HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
 def self_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | None = None) -> Tensor:
@@ -34,7 +31,7 @@ def self_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | No
     """
     if keys is None:
         rate = 0.0
-    if qkv.is_cuda and _HAS_TRITON and qkv.shape[1] <= SHORT and _fits_a_tile(qkv.shape[2] // (3 * heads)):
+    if qkv.is_cuda and HAS_TRITON and qkv.shape[1] <= SHORT and _fits_a_tile(qkv.shape[2] // (3 * heads)):
         from nutime.model.short_attention import short_attention
 
         return short_attention(qkv, keys, heads, rate)

@@ -12,6 +12,7 @@ signed 32-bit arithmetic, which wraps the same way on every device.
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +20,8 @@ from torch import Tensor
 
 MULTIPLIER_1 = 0x7FEB352D
 MULTIPLIER_2 = 0x846CA68B - (1 << 32)
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+_BEGIN, _SHARE = 1003, 1004  # sites beyond any dropout's
 
 
 def hash32(x: Tensor) -> Tensor:
@@ -42,7 +45,7 @@ class Noise:
     """The source of one forward pass's dropout.
 
     Attributes:
-        seed: an int32 scalar, new for every step.
+        seed: an int32 scalar, new for every step; or one that broadcasts against ``rows``.
         rows: ``(batch,)`` int32 names of the samples, the same wherever the sample is computed.
     """
 
@@ -57,10 +60,19 @@ class Noise:
         """Return one float64 in [0, 1) for every row."""
         return (self.row_keys(site).double() + 2.0**31) * 2.0**-32
 
+    def stretch(self, smallest: float) -> tuple[Tensor, Tensor]:
+        """Return where every row's random crop begins and what share it takes, as ``data.crops`` wants them."""
+        return self.uniform(_BEGIN), smallest + (1 - smallest) * self.uniform(_SHARE)
+
     def drop(self, x: Tensor, rate: float, site: int) -> Tensor:
         """Apply dropout to ``(batch, ...)``."""
         if rate == 0:
             return x
+        if x.is_cuda and HAS_TRITON and not torch.compiler.is_compiling():
+            # The compiler fuses the lines below into their neighbours; without it each would be a kernel.
+            from nutime.model.drop_kernel import drop
+
+            return drop(x, self.row_keys(site), rate)
         columns = torch.arange(x[0].numel(), dtype=torch.int32, device=x.device).view(x.shape[1:])
         keys = self.row_keys(site).view(-1, *[1] * (x.dim() - 1))
         return x * kept_factor(decide(keys + columns), rate, x.dtype)

@@ -15,10 +15,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from nutime.model.noise import MULTIPLIER_1, MULTIPLIER_2, kept_scale, threshold
+from nutime.model.drop_kernel import kept
+from nutime.model.noise import kept_scale, threshold
 
-_MULTIPLIER_1 = tl.constexpr(MULTIPLIER_1)
-_MULTIPLIER_2 = tl.constexpr(MULTIPLIER_2 & 0xFFFFFFFF)
 _LOG2_E = tl.constexpr(1.4426950408889634)
 
 
@@ -32,11 +31,7 @@ def _weights(q, k, token, tokens, scale):
 
 @triton.jit
 def _kept(key, head, token, tokens, threshold):
-    """Which weights survive dropout; the twin of ``noise.decide``."""
-    counter = key + (head * tokens + token[:, None]) * tokens + token[None, :]
-    x = counter.to(tl.uint32, bitcast=True) * _MULTIPLIER_1
-    x = (x ^ (x >> 15)) * _MULTIPLIER_2
-    return x.to(tl.int32, bitcast=True) >= threshold
+    return kept(key + (head * tokens + token[:, None]) * tokens + token[None, :], threshold)
 
 
 @triton.jit
@@ -145,6 +140,18 @@ def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
 
 
 _short_attention.register_autograd(_differentiate, setup_context=_remember)
+
+
+@_short_attention.register_vmap
+def _(
+    info: Any, in_dims: tuple[Any, ...], qkv: Tensor, keys: Tensor, heads: int, rate: float
+) -> tuple[Tensor, int]:
+    """Serve several models at once: to the kernel they are more sequences."""
+    qkv = qkv.movedim(in_dims[0], 0)
+    if in_dims[1] is not None:
+        keys = keys.movedim(in_dims[1], 0).flatten()
+    mixed: Tensor = _short_attention(qkv.flatten(0, 1), keys, heads, rate)
+    return mixed.unflatten(0, qkv.shape[:2]), 0
 
 
 def short_attention(qkv: Tensor, keys: Tensor | None, heads: int, rate: float) -> Tensor:

@@ -10,14 +10,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import platform
 import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +31,7 @@ from nutime.pretrain.checkpoint import load_newest, save_checkpoint
 from nutime.pretrain.pool import ResidentPool, Sampling, StreamingPool, pool_for
 from nutime.pretrain.schedule import Schedule
 from nutime.pretrain.step import PretrainStep, StepConfig
-from nutime.version import own_version
+from nutime.version import versions
 
 #: A spread below this is reported: the embeddings are about to become all alike.
 COLLAPSE = 0.05
@@ -226,12 +224,7 @@ def _open_run(
     config = config or PretrainConfig()
     if writes:
         run.mkdir(parents=True, exist_ok=True)
-        versions = {name: metadata.version(name) for name in ("torch", "numpy")}
-        content = {
-            "config": dataclasses.asdict(config),
-            "corpus": identity,
-            "versions": {"nutime": own_version(), "python": platform.python_version(), **versions},
-        }
+        content = {"config": dataclasses.asdict(config), "corpus": identity, "versions": versions()}
         partial = document.with_suffix(".partial")
         partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         partial.replace(document)

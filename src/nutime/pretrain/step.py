@@ -19,8 +19,6 @@ from nutime.pretrain.byol import BYOL
 from nutime.pretrain.pool import Pool
 from nutime.pretrain.schedule import Schedule
 
-# Sites of the noise beyond any dropout's and the pool's.
-_BEGIN, _SHARE = 1003, 1004
 _WARMUP_RUNS = 3
 
 
@@ -123,9 +121,8 @@ class PretrainStep:
         rows = torch.cat([self._rows, self._rows + self.config.batch])
         noise = self._noise(self.step, rows)
         chosen = self.pool.draw(self._noise(self.step, self._rows)).repeat(2)
-        smallest = self.config.smallest_crop
-        share = smallest + (1 - smallest) * noise.uniform(_SHARE)
-        views = crop(self.pool.series, chosen, noise.uniform(_BEGIN), share, self.byol.network.config.length)
+        stretch = noise.stretch(self.config.smallest_crop)
+        views = crop(self.pool.series, chosen, *stretch, self.byol.network.config.length)
         return views.view(2, len(self._rows), 1, -1), noise
 
     def _draw_and_compare(self) -> tuple[Tensor, Tensor]:

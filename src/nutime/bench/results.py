@@ -1,0 +1,103 @@
+"""Results as lines of JSON that are only ever appended.
+
+One line is one method on one data set with one seed, and carries all that is needed to believe it: the protocol,
+who chose the model (``honest``: nothing on test data; ``paper``: the best epoch on the test set), configuration,
+versions, device and time. A run that was stopped goes on after the last whole line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from nutime.version import versions
+
+SELECTIONS = ("honest", "paper")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one method scored on one data set.
+
+    Attributes:
+        protocol: name of the protocol, as in ``nutime bench run PROTOCOL``.
+        dataset: name of the set, with its archive: ``ucr/GunPoint``.
+        method: what was run, for example ``nutime-base ×5`` or ``MiniRocket``.
+        selection: ``honest`` or ``paper``.
+        seed: of all that is random in the method.
+        scores: by name, for example ``accuracy`` and ``macro_f1``, in [0, 1] where they are shares.
+        seconds: wall time of fitting and predicting.
+        config: what the method was given.
+        device: where it ran.
+        versions: of the libraries it ran with.
+    """
+
+    protocol: str
+    dataset: str
+    method: str
+    selection: str
+    seed: int
+    scores: dict[str, float]
+    seconds: float
+    config: dict[str, Any] = field(default_factory=dict)
+    device: str = "cpu"
+    versions: dict[str, str] = field(default_factory=versions)
+
+    def __post_init__(self) -> None:
+        if self.selection not in SELECTIONS:
+            raise ValueError(f"selection must be one of {', '.join(SELECTIONS)}; got {self.selection!r}")
+
+    @property
+    def key(self) -> tuple[str, str, str, str, int]:
+        """What makes a result the same result: it is computed once."""
+        return self.protocol, self.dataset, self.method, self.selection, self.seed
+
+
+class ResultFile:
+    """The results of a file, in the order they came."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._results = list(_read(self.path))
+        self._keys = {result.key for result in self._results}
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def append(self, result: Result) -> None:
+        """Write one line and wait until it is on disk; a second result with the same key is refused."""
+        if result.key in self._keys:
+            raise ValueError(f"{self.path}: already holds {' / '.join(map(str, result.key))}")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.path, "ab") as file:
+            file.write(json.dumps(asdict(result), ensure_ascii=False).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self._results.append(result)
+        self._keys.add(result.key)
+
+
+def _read(path: Path) -> Iterator[Result]:
+    if not path.exists():
+        return
+    data = path.read_bytes()
+    whole, end, torn = data.rpartition(b"\n")
+    if torn:  # the process was killed while it wrote: what is not a whole line never was a result
+        with open(path, "r+b") as file:
+            file.truncate(len(whole) + len(end))
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            document = json.loads(line)
+            yield Result(**{name.name: document[name.name] for name in fields(Result)})
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}, line {number}: not a result ({error})") from None

@@ -1,0 +1,434 @@
+"""Training several models of one kind as one program: the engine of fine-tuning and of few-shot episodes.
+
+Unusual here: the models' parameters are stacked and the network is mapped over them. A step takes all it needs
+(which series, which noise, what rate) from tensors laid out for a whole epoch, so that on CUDA it is captured
+once and replayed; elsewhere the same lines run as they stand. Nothing is chosen on data held back unless the user
+asks for a validation share: by default the schedule is fixed and the last state is the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+from torch.nn import functional as F
+
+from nutime.data.crops import FlatSeries, crop
+from nutime.data.series import Array
+from nutime.encoder import NuTime
+from nutime.model.network import pool_tokens
+from nutime.model.noise import Noise
+from nutime.transfer.base import TrainingSet
+
+Trained = Literal["all", "head", "scratch"]
+State = dict[str, Tensor]
+
+#: Steps taken at least, however few the series.
+LEAST_STEPS = 300
+#: What of the encoder's tokens the head reads.
+POOL = "cls+mean"
+#: Values a pass may hold in activations; larger batches are computed piece by piece.
+_ROOM = {"cpu": 2**28, "mps": 2**28, "cuda": 2**31}
+#: Times at most that watched series are looked at during training.
+_LOOKS = 100
+_STEPS_BEFORE_CAPTURE = 3
+_VARIANCE_EPSILON = 1e-5
+
+
+@dataclass(frozen=True)
+class FinetuneConfig:
+    """How to fine-tune; the names are those of ``NuTimeClassifier``'s parameters.
+
+    Attributes:
+        trained: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.
+        n_models: models of the ensemble; their probabilities are averaged.
+        epochs: passes over the training series; more if they are few, for :data:`LEAST_STEPS`.
+        batch_size: series a step.
+        learning_rate, weight_decay: of AdamW; the rate rises over a tenth of the steps and falls to zero.
+        smallest_crop: least share of a series that a training crop shows.
+        validation: share of the series held back; each model then keeps its best state on them.
+        patience: epochs without a better state after which training ends (with a validation share only).
+    """
+
+    trained: Trained = "all"
+    n_models: int = 1
+    epochs: int = 100
+    batch_size: int = 64
+    learning_rate: float = 2e-4
+    weight_decay: float = 0.05
+    smallest_crop: float = 0.8
+    validation: float = 0.0
+    patience: int = 20
+
+    def __post_init__(self) -> None:
+        if self.trained not in ("all", "head", "scratch"):
+            raise ValueError(f"trained must be all, head or scratch; got {self.trained!r}")
+        for name in ("n_models", "epochs", "batch_size", "patience"):
+            if not isinstance(value := getattr(self, name), int | np.integer) or value < 1:
+                raise ValueError(f"{name} must be a positive integer, got {value!r}")
+        if not 0 <= self.validation < 1:
+            raise ValueError(f"validation must be in [0, 1), got {self.validation!r}")
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> FinetuneConfig:
+        """Pick the fine-tuning parameters out of a classifier's."""
+        return cls(**{field.name: params[field.name] for field in fields(cls) if field.name in params})
+
+
+class _Classifier(nn.Module):
+    """The network with a normalised linear head."""
+
+    def __init__(self, encoder: NuTime, classes: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = nn.Linear(2 * encoder.config.dim, classes)
+
+    def forward(self, series: Tensor, seed: Tensor) -> Tensor:
+        """Return the logits of a training batch, normalised by its own statistics, with dropout by ``seed``."""
+        embedding = self.embed(series, Noise(seed, _rows(len(series), series.device)))
+        logits: Tensor = self.head(_normalise(embedding, embedding.mean(0), embedding.var(0, unbiased=False)))
+        return logits
+
+    def embed(self, series: Tensor, noise: Noise | None = None) -> Tensor:
+        """Return what the head reads, not normalised."""
+        return pool_tokens(self.encoder(series, noise), POOL).float()
+
+
+class Stack:
+    """Functions of stacked parameters: what is common to models that differ in their values only."""
+
+    def __init__(self, encoder: NuTime, channels: int, classes: int) -> None:
+        self.device = encoder.device
+        self.config = encoder.config.replace(channels=channels)
+        self._classes = classes
+        self.model = self._blank()
+
+    def _blank(self) -> _Classifier:
+        return _Classifier(NuTime(self.config), self._classes).to(self.device)
+
+    def start(self, encoder: NuTime, models: int, trained: Trained, seed: int) -> State:
+        """Stack new models, each with a head (and a channel projection) of its own."""
+        members = []
+        with torch.random.fork_rng(devices=[]):
+            for member in range(models):
+                torch.manual_seed(seed + member)
+                model = self._blank()
+                if trained != "scratch":
+                    own = model.encoder.state_dict()
+                    known = {k: v for k, v in encoder.state_dict().items() if k in own and v.shape == own[k].shape}
+                    model.encoder.load_state_dict(known, strict=False)
+                members.append(model)
+        parameters, buffers = stack_module_state(members)
+        learns = (lambda name: name.startswith("head")) if trained == "head" else (lambda name: True)
+        state = {name: tensor.detach().clone().requires_grad_(learns(name)) for name, tensor in parameters.items()}
+        kept_buffers = members[0].state_dict().keys() - state.keys()
+        return state | {name: buffers[name] for name in kept_buffers}
+
+    def views(self, flat: FlatSeries, chosen: Tensor, begin: Tensor, share: Tensor) -> Tensor:
+        """Cut ``(models, batch)`` chosen series, all channels of a series alike."""
+        channels, length = self.config.channels, self.config.length
+        channel = torch.arange(channels, device=self.device)
+        index = (chosen[..., None] * channels + channel).flatten()
+        begin, share = (draw.flatten().repeat_interleave(channels) for draw in (begin, share))
+        return crop(flat, index, begin, share, length).view(*chosen.shape, channels, length)
+
+    def whole_series(self, flat: FlatSeries, chosen: Tensor) -> Iterator[Tensor]:
+        """Yield ``(models, batch)`` chosen series uncut, as many at a time as there is room for."""
+        for piece in chosen.split(self.room(len(chosen)), dim=1):  # type: ignore[no-untyped-call]
+            yield self.views(flat, piece, torch.zeros_like(piece), torch.ones_like(piece))
+
+    def training_logits(self, state: State, views: Tensor, seeds: Tensor) -> Tensor:
+        """Return ``(models, batch, classes)`` for a training batch ``(models, batch, channels, length)``."""
+
+        def of_one(state: State, views: Tensor, seed: Tensor) -> Tensor:
+            logits: Tensor = functional_call(self.model, state, (views, seed))
+            return logits
+
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            return vmap(of_one)(state, views, seeds)
+
+    def embeddings(self, state: State, views: Tensor) -> Tensor:
+        """Return ``(models, batch, d)``, without dropout."""
+
+        def of_one(state: State, views: Tensor) -> Tensor:
+            return pool_tokens(functional_call(self.model.encoder, state, (views,)), POOL).float()
+
+        own = {name: state[f"encoder.{name}"] for name in self.model.encoder.state_dict()}
+        if self.device.type == "cuda":
+            return vmap(of_one)(own, views)
+        # Without gradients there is nothing to gain from mapping on a CPU, whose attention cannot be mapped.
+        members = ({name: tensor[model] for name, tensor in own.items()} for model in range(len(views)))
+        return torch.stack([of_one(member, view) for member, view in zip(members, views, strict=True)])
+
+    def logits(self, state: State, center: Tensor, views: Tensor) -> Tensor:
+        """Return ``(models, batch, classes)``; embeddings are normalised by ``center``, ``(models, 2, d)``."""
+        normal = _normalise(self.embeddings(state, views), center[:, :1], center[:, 1:])
+        return normal @ state["head.weight"].mT + state["head.bias"][:, None]
+
+    def room(self, models: int) -> int:
+        """Return how many series of every model fit into the room for activations."""
+        config = self.config
+        windows = config.length // config.window
+        embedding = config.channels * (8 * config.dim + 4 * config.window)
+        layers = config.depth * (8 * config.dim + 4 * config.heads * config.head_dim + 3 * config.mlp_dim)
+        return max(1, _ROOM[self.device.type] // (models * windows * (embedding + layers)))
+
+
+class Trainer:
+    """One fit, from the stacked parameters to the state that is kept.
+
+    Args:
+        encoder: where the models start.
+        data: what they learn from; with ``codes`` of shape ``(models, n)``, each in classes of its own.
+        config: how they learn.
+        seed: of all that is random.
+        members: ``(models, k)`` which series each model sees; all of them unless given.
+        watched: series on which each model's best state is chosen.
+    """
+
+    def __init__(
+        self,
+        encoder: NuTime,
+        data: TrainingSet,
+        config: FinetuneConfig,
+        seed: int,
+        *,
+        members: NDArray[np.intp] | None = None,
+        watched: TrainingSet | None = None,
+    ) -> None:
+        self.config, self.seed, self.device, self.models = config, seed, encoder.device, config.n_models
+        self.stack = Stack(encoder, len(data.series[0]), len(data.class_weight))
+        self.state = self.stack.start(encoder, self.models, config.trained, seed)
+        if members is None:
+            train, held_back = _split(data.codes, config.validation, seed)
+            members = np.tile(train, (self.models, 1))
+            if len(held_back):
+                series = [data.series[index] for index in held_back]
+                weight = data.sample_weight[held_back]
+                watched = TrainingSet(series, data.codes[held_back], weight, data.class_weight)
+        self.members = members
+        self.flat = _flat(data.series).to(self.device)
+        self.codes = self._per_model(torch.from_numpy(data.codes))
+        weights = torch.from_numpy(data.sample_weight * data.class_weight[data.codes])
+        self.weights = self._per_model((weights / weights.mean()).float())
+        self.watched = watched
+        self.epoch = _Epoch.of(self, 0)
+
+    def _per_model(self, values: Tensor) -> Tensor:
+        return values.to(self.device).expand(self.models, -1)
+
+    @property
+    def batches(self) -> int:
+        """Steps an epoch."""
+        return -(-int(self.members.shape[1]) // self.config.batch_size)
+
+    def run(self, report: Callable[[int, int], None] = lambda step, steps: None) -> tuple[State, Tensor]:
+        """Train to the end, or until Ctrl-C; return the state and the center of every model."""
+        epochs = self.epochs
+        trained = [tensor for tensor in self.state.values() if tensor.requires_grad]
+        on_cuda = self.device.type == "cuda"
+        self.optimizer = torch.optim.AdamW(
+            trained, lr=torch.zeros((), device=self.device), weight_decay=self.config.weight_decay, fused=True,
+            capturable=on_cuda,
+        )  # fmt: skip
+        step = _captured(self._take) if on_cuda else self._take
+        best = _Best(self.watched, self) if self.watched else None
+        between_looks = 1 if self.config.validation else -(-epochs // _LOOKS)
+        with suppress(KeyboardInterrupt):
+            for epoch in range(epochs):
+                self.epoch.copy_(_Epoch.of(self, epoch))
+                for batch in range(self.batches):
+                    step()
+                    report(epoch * self.batches + batch + 1, epochs * self.batches)
+                if best and (epochs - 1 - epoch) % between_looks == 0:
+                    waited = best.look(self.state)
+                    if self.config.validation and waited >= self.config.patience:
+                        break
+        state = best.state if best and best.state else {k: v.detach() for k, v in self.state.items()}
+        return state, self.center(state)
+
+    @property
+    def epochs(self) -> int:
+        """Passes over the series of each model."""
+        return max(self.config.epochs, -(-LEAST_STEPS // self.batches))
+
+    def _take(self) -> None:
+        """Take the next step of the epoch."""
+        batch = self.epoch.next()
+        self.optimizer.param_groups[0]["lr"].copy_(batch.rate)
+        self.optimizer.zero_grad(set_to_none=True)
+        pieces = -(-batch.chosen.shape[1] // self.stack.room(self.models))
+        for number, piece in enumerate(batch.chosen.chunk(pieces, dim=1)):
+            seeds = batch.seeds + number
+            noise = Noise(seeds[:, None], _rows(piece.shape[1], self.device))
+            views = self.stack.views(self.flat, piece, *noise.stretch(self.config.smallest_crop))
+            logits = self.stack.training_logits(self.state, views, seeds)
+            losses = F.cross_entropy(logits.flatten(0, 1), self.codes.gather(1, piece).flatten(), reduction="none")
+            loss = (losses * self.weights.gather(1, piece).flatten()).sum() / batch.chosen.shape[1]
+            loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+
+    @torch.no_grad()
+    def center(self, state: State) -> Tensor:
+        """Return ``(models, 2, d)``: what to normalise embeddings by when there is no batch to do it by."""
+        members = torch.from_numpy(self.members).to(self.device)
+        pieces = self.stack.whole_series(self.flat, members)
+        embedded = torch.cat([self.stack.embeddings(state, views) for views in pieces], dim=1)
+        return torch.stack([embedded.mean(1), embedded.var(1, unbiased=False)], dim=1)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    chosen: Tensor
+    seeds: Tensor
+    rate: Tensor
+
+
+@dataclass(frozen=True)
+class _Epoch:
+    """What the steps of an epoch take, on the device.
+
+    Attributes:
+        order: ``(batches, models, size)`` which series; every model shuffles by itself.
+        seeds: ``(batches, models)`` int32, of crops and dropout.
+        rates: ``(batches,)`` learning rates.
+        position: the batch that comes next.
+    """
+
+    order: Tensor
+    seeds: Tensor
+    rates: Tensor
+    position: Tensor
+
+    @classmethod
+    def of(cls, trainer: Trainer, epoch: int) -> _Epoch:
+        """Draw an epoch; all its batches are equally large."""
+        rng = np.random.default_rng([trainer.seed, epoch])
+        batches, (models, own) = trainer.batches, trainer.members.shape
+        size = -(-own // batches)
+        order = np.stack([rng.permutation(row) for row in trainer.members])
+        order = np.take(order, np.arange(size * batches), axis=1, mode="wrap")
+        seeds = np.stack(
+            [np.random.default_rng([trainer.seed, epoch, model, 1]).integers(-(2**31), 2**31, batches, np.int32)
+             for model in range(models)], axis=1,
+        )  # fmt: skip
+        steps = np.arange(epoch * batches, (epoch + 1) * batches)
+        rates = trainer.config.learning_rate * _rise_and_fall(steps, trainer.epochs * batches)
+        return cls(
+            torch.from_numpy(order.reshape(models, batches, size).swapaxes(0, 1).copy()).to(trainer.device),
+            torch.from_numpy(seeds).to(trainer.device),
+            torch.from_numpy(rates).float().to(trainer.device),
+            torch.zeros(1, dtype=torch.int64, device=trainer.device),
+        )
+
+    def copy_(self, other: _Epoch) -> None:
+        """Take over another epoch in place, where a captured step looks for it."""
+        for field in fields(self):
+            getattr(self, field.name).copy_(getattr(other, field.name))
+
+    def next(self) -> _Batch:
+        """Return the batch at the position, and move on."""
+        chosen, seeds, rate = (x.index_select(0, self.position)[0] for x in (self.order, self.seeds, self.rates))
+        self.position.add_(1)
+        return _Batch(chosen, seeds, rate)
+
+
+class _Best:
+    """The best state of every model, judged by its own errors on the watched series, then by its loss."""
+
+    def __init__(self, watched: TrainingSet, trainer: Trainer) -> None:
+        self.trainer = trainer
+        self.flat = _flat(watched.series).to(trainer.device)
+        self.codes = trainer._per_model(torch.from_numpy(watched.codes))
+        self.scores = torch.full((trainer.models,), torch.inf, device=trainer.device)
+        self.state: State = {}
+        self.waited = 0
+
+    def look(self, state: State) -> int:
+        """Keep what became better; return the number of looks since anything did."""
+        scores = self._judge(state)
+        better = scores < self.scores
+        self.scores = torch.minimum(self.scores, scores)
+        for name, tensor in state.items():
+            new = tensor.detach()
+            mask = better.view(-1, *[1] * (new.dim() - 1))
+            self.state[name] = torch.where(mask, new, self.state.get(name, new))
+        self.waited = 0 if bool(better.any()) else self.waited + 1
+        return self.waited
+
+    @torch.no_grad()
+    def _judge(self, state: State) -> Tensor:
+        """Return every model's number of errors, plus its loss squeezed below one."""
+        trainer = self.trainer
+        center = trainer.center(state)
+        everything = torch.arange(self.codes.shape[1], device=trainer.device).expand(trainer.models, -1)
+        pieces = trainer.stack.whole_series(self.flat, everything)
+        logits = torch.cat([trainer.stack.logits(state, center, views) for views in pieces], dim=1)
+        losses = F.cross_entropy(logits.flatten(0, 1), self.codes.flatten(), reduction="none")
+        loss = losses.view(trainer.models, -1).mean(1)
+        errors = (logits.argmax(-1) != self.codes).sum(1)
+        return errors + loss / (1 + loss)
+
+
+def _captured(take: Callable[[], None]) -> Callable[[], None]:
+    """Return a function that steps like ``take``, from the fourth call on by replaying one CUDA graph."""
+    graph = torch.cuda.CUDAGraph()
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    calls = 0
+
+    def step() -> None:
+        nonlocal calls
+        calls += 1
+        if calls <= _STEPS_BEFORE_CAPTURE:
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                take()
+            torch.cuda.current_stream().wait_stream(stream)
+            return
+        if calls == _STEPS_BEFORE_CAPTURE + 1:
+            with torch.cuda.graph(graph, stream=stream):
+                take()
+        graph.replay()
+
+    return step
+
+
+def _rows(count: int, device: torch.device) -> Tensor:
+    return torch.arange(count, dtype=torch.int32, device=device)
+
+
+def _normalise(embedding: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    return (embedding - mean) * (variance + _VARIANCE_EPSILON).rsqrt()
+
+
+def _flat(series: list[Array]) -> FlatSeries:
+    """Lay the channels of all series end to end; float64 input stays float64."""
+    lengths = torch.tensor([len(channel) for values in series for channel in values])
+    values = np.concatenate([values.reshape(-1) for values in series])
+    return FlatSeries(torch.from_numpy(values), lengths.cumsum(0) - lengths, lengths)
+
+
+def _split(codes: NDArray[np.intp], share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    everything = np.arange(len(codes))
+    if not share:
+        return everything, everything[:0]
+    from sklearn.model_selection import train_test_split
+
+    alone = np.bincount(codes).min() < 2  # a class of one cannot be on both sides
+    train, held_back = train_test_split(
+        everything, test_size=share, stratify=None if alone else codes, random_state=seed
+    )
+    return np.sort(train), np.sort(held_back)
+
+
+def _rise_and_fall(step: NDArray[np.intp], steps: int) -> NDArray[np.float64]:
+    rising = np.minimum(1.0, (step + 1) / max(1.0, 0.1 * steps))
+    falling: NDArray[np.float64] = rising * 0.5 * (1 + np.cos(np.pi * step / steps))
+    return falling
