@@ -4,7 +4,8 @@ from tiny_recipe import TINY
 from torch.nn import functional as F
 
 from nutime.model.network import NuTimeNetwork
-from nutime.pretrain.byol import BYOL, BatchNorm
+from nutime.model.noise import Noise
+from nutime.pretrain.byol import BYOL, BatchNorm, Objective
 
 
 @pytest.fixture
@@ -62,3 +63,51 @@ def test_spread_is_zero_when_all_embeddings_are_alike_and_not_otherwise(byol, vi
     _, collapsed = byol(views[:, :1].expand(2, 8, 1, 64)[:1].expand(2, 8, 1, 64))
     assert spread > 0.05
     assert collapsed < 1e-3
+
+
+# ---- what can be asked beside the paper's question ------------------------------------------------------
+
+
+def asked(**objective):
+    torch.manual_seed(0)
+    return BYOL(NuTimeNetwork(TINY), Objective(**objective))
+
+
+@pytest.fixture
+def noise():
+    return Noise(torch.tensor(3, dtype=torch.int32), torch.arange(16, dtype=torch.int32))
+
+
+def test_contrast_is_the_cross_entropy_of_finding_the_other_view(views):
+    contrasted, plain = asked(contrast=0.5), asked()
+    one, other = (
+        F.normalize(plain.online["projector"](plain.online["network"](view)[:, 0]), dim=-1) for view in views
+    )
+    similarity = one @ other.T / 0.1
+    right = similarity.diagonal()
+    missed = (similarity.logsumexp(1) - right).mean() + (similarity.logsumexp(0) - right).mean()
+    torch.testing.assert_close(contrasted(views)[0], plain(views)[0] + 0.5 * missed)
+
+
+def test_the_share_of_hidden_windows_is_the_one_asked_for():
+    byol = asked(masked=0.25)
+    rows = Noise(torch.tensor(3, dtype=torch.int32), torch.arange(4000, dtype=torch.int32))
+    seen = []
+    byol.network.transformer.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    with torch.no_grad():
+        byol.hidden_window.fill_(1e3)
+        byol(torch.randn(2, 2000, 1, 64), rows)
+    assert (seen[0][:, 1:].mean(-1) > 500).float().mean() == pytest.approx(0.25, abs=0.01)
+
+
+def test_predicting_hidden_windows_teaches_all_that_takes_part(views, noise):
+    byol = asked(masked=0.5, pool="cls+mean")
+    byol(views, noise)[0].backward()
+    assert all(parameter.grad is not None for name, parameter in byol.named_parameters() if "target" not in name)
+    assert all(parameter.grad is None for parameter in byol.target.parameters())
+
+
+@pytest.mark.parametrize("wrong", [{"pool": "max"}, {"masked": 1.0}, {"masked": -0.1}])
+def test_an_objective_that_makes_no_sense_is_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Objective(**wrong)

@@ -47,6 +47,14 @@ def test_two_processes_have_the_losses_of_one(corpus, tmp_path):
     assert len(losses(tmp_path / "two")) == 20
 
 
+def test_two_processes_hide_and_contrast_like_one(corpus, tmp_path):
+    options = ["--steps=8", "--pool=cls+mean", "--masked=0.5", "--contrast=0.1", "--rescale=0.3"]
+    run_to_end(corpus, tmp_path / "one", *options)
+    run_to_end(corpus, tmp_path / "two", *options, processes=2)
+    # A temperature of 0.1 makes ten times more of the last digits.
+    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=1e-3)
+
+
 def children(pid):
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 

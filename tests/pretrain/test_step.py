@@ -77,3 +77,19 @@ def test_a_non_finite_loss_is_remembered_with_its_step(pool):
     step.pool = dataclasses.replace(pool, series=poisoned)
     losses(step, 2)
     assert int(step.failed_at) == 2
+
+
+def test_rescaling_changes_level_and_scale_and_leaves_the_shape(pool):
+    def views(rescale):
+        torch.manual_seed(0)
+        step = PretrainStep(
+            BYOL(NuTimeNetwork(TINY)), pool, Schedule(steps=20), StepConfig(batch=16, rescale=rescale)
+        )
+        return step._views()[0].flatten(0, 2).double()
+
+    plain, rescaled = views(0.0), views(0.5)
+    shapes = [(x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True) for x in (plain, rescaled)]
+    torch.testing.assert_close(*shapes, atol=1e-3, rtol=1e-3)
+    factor = rescaled.std(1) / plain.std(1)
+    assert factor.log().std() == pytest.approx(0.5, rel=0.5)
+    assert not torch.allclose(rescaled.mean(1), factor * plain.mean(1))

@@ -62,7 +62,10 @@ class ResultFile:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._results = list(_read(self.path))
+        data = self.path.read_bytes() if self.path.exists() else b""
+        # A process killed while it wrote leaves half a line, which never was a result; appending cuts it off.
+        self._whole = data.rfind(b"\n") + 1
+        self._results = [_parse(line, self.path, n) for n, line in enumerate(data[: self._whole].splitlines(), 1)]
         self._keys = {result.key for result in self._results}
 
     def __iter__(self) -> Iterator[Result]:
@@ -80,24 +83,18 @@ class ResultFile:
             raise ValueError(f"{self.path}: already holds {' / '.join(map(str, result.key))}")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "ab") as file:
+            file.truncate(self._whole)
             file.write(json.dumps(asdict(result), ensure_ascii=False).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
+            self._whole = file.tell()
         self._results.append(result)
         self._keys.add(result.key)
 
 
-def _read(path: Path) -> Iterator[Result]:
-    if not path.exists():
-        return
-    data = path.read_bytes()
-    whole, end, torn = data.rpartition(b"\n")
-    if torn:  # the process was killed while it wrote: what is not a whole line never was a result
-        with open(path, "r+b") as file:
-            file.truncate(len(whole) + len(end))
-    for number, line in enumerate(whole.splitlines(), start=1):
-        try:
-            document = json.loads(line)
-            yield Result(**{name.name: document[name.name] for name in fields(Result)})
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path}, line {number}: not a result ({error})") from None
+def _parse(line: bytes, path: Path, number: int) -> Result:
+    try:
+        document = json.loads(line)
+        return Result(**{field.name: document[field.name] for field in fields(Result)})
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}, line {number}: not a result ({error})") from None

@@ -21,6 +21,9 @@ def pretrain(
     learning_rate: Annotated[float, typer.Option(help="Peak learning rate.")] = 2e-3,
     smallest_crop: Annotated[float, typer.Option(help="Smallest share of a series a view shows.")] = 0.8,
     pool: Annotated[str, typer.Option(help="What views are compared by: cls (the paper's) or cls+mean.")] = "cls",
+    masked: Annotated[float, typer.Option(help="Share of windows to hide and have predicted.")] = 0.0,
+    contrast: Annotated[float, typer.Option(help="Weight of finding a view among all others.")] = 0.0,
+    rescale: Annotated[float, typer.Option(help="How far to change level and scale of views.")] = 0.0,
     sampling: Annotated[str, typer.Option(help="Draw sources by size, sqrt (of size) or uniform.")] = "size",
     seed: Annotated[int, typer.Option(help="Same seed, same run.")] = 0,
     network: Annotated[
@@ -45,8 +48,6 @@ def pretrain(
 
     if sampling not in ("size", "sqrt", "uniform"):
         raise typer.BadParameter("use size, sqrt or uniform", param_hint="--sampling")
-    if pool not in ("cls", "cls+mean"):
-        raise typer.BadParameter("use cls or cls+mean", param_hint="--pool")
     config = loop.PretrainConfig(
         network=NuTimeConfig(**_fields(network or [])),
         epochs=epochs,
@@ -54,7 +55,10 @@ def pretrain(
         batch=batch,
         learning_rate=learning_rate,
         smallest_crop=smallest_crop,
+        rescale=rescale,
         pool=pool,
+        masked=masked,
+        contrast=contrast,
         sampling=sampling,  # type: ignore[arg-type]
         seed=seed,
         log_every=log_every,

@@ -39,13 +39,17 @@ class NuTimeNetwork(nn.Module):
 
     def hidden(self, series: Tensor, noise: Noise | None = None) -> list[Tensor]:
         """Return the stream after every layer, the last one normalised."""
-        streams = list(self.transformer(self._embed(series, noise), noise))
+        return self.read(self.tokens(series), noise)
+
+    def read(self, tokens: Tensor, noise: Noise | None = None) -> list[Tensor]:
+        """Do what :meth:`hidden` does, from the tokens of a series on: for those who have changed them."""
+        streams = list(self.transformer(self._place(tokens, noise), noise))
         streams[-1] = self.norm(streams[-1])
         return streams
 
     def cls(self, series: Tensor, noise: Noise | None = None) -> Tensor:
         """Return ``[CLS]`` alone, ``(batch, dim)``: what :meth:`forward` has at position 0, for less work."""
-        first: Tensor = self.norm(self.transformer.first(self._embed(series, noise), noise))
+        first: Tensor = self.norm(self.transformer.first(self._place(self.tokens(series), noise), noise))
         return first[:, 0]
 
     def pooled(self, series: Tensor, how: str, noise: Noise | None = None) -> Tensor:
@@ -64,10 +68,10 @@ class NuTimeNetwork(nn.Module):
 
     def attention(self, series: Tensor) -> Tensor:
         """Return the last layer's attention, ``(batch, heads, tokens, tokens)``; row 0 is ``[CLS]``'s."""
-        return self.transformer.attention(self._embed(series, None))
+        return self.transformer.attention(self._place(self.tokens(series), None))
 
-    def _embed(self, series: Tensor, noise: Noise | None) -> Tensor:
-        tokens: Tensor = self.tokens(series)
+    def _place(self, tokens: Tensor, noise: Noise | None) -> Tensor:
+        """Tell the tokens where they are."""
         count = tokens.shape[1]
         positions = self.positions
         if count > len(positions):

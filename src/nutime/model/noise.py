@@ -13,7 +13,7 @@ signed 32-bit arithmetic, which wraps the same way on every device.
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from torch import Tensor
 MULTIPLIER_1 = 0x7FEB352D
 MULTIPLIER_2 = 0x846CA68B - (1 << 32)
 HAS_TRITON = importlib.util.find_spec("triton") is not None
+_SITES = 32  # whose keys are computed together
 _BEGIN, _SHARE = 1003, 1004  # sites beyond any dropout's
 
 
@@ -51,10 +52,18 @@ class Noise:
 
     seed: Tensor
     rows: Tensor
+    _known: dict[int, Tensor] = field(default_factory=dict, init=False, repr=False)
 
     def row_keys(self, site: int) -> Tensor:
         """Return an int32 key for every row, different at every ``site`` of the network."""
-        return hash32(self.rows ^ hash32(hash32(self.seed) + site))
+        if torch.compiler.is_compiling():
+            return hash32(self.rows ^ hash32(hash32(self.seed) + site))
+        first = site - site % _SITES
+        if first not in self._known:  # one small operation for many sites instead of many for one
+            sites = torch.arange(first, first + _SITES, dtype=torch.int32, device=self.rows.device)
+            sites = sites.view(-1, *[1] * max(self.rows.dim(), self.seed.dim()))
+            self._known[first] = hash32(self.rows ^ hash32(hash32(self.seed) + sites))
+        return self._known[first][site - first]
 
     def uniform(self, site: int) -> Tensor:
         """Return one float64 in [0, 1) for every row."""

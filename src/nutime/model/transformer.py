@@ -84,14 +84,14 @@ class Transformer(nn.Module):
 
     def forward(self, tokens: Tensor, noise: Noise | None = None) -> Iterator[Tensor]:
         """Yield the stream after every layer."""
-        tokens = _narrow(tokens)
+        tokens = self._narrow(tokens)
         for layer in self.layers:
             tokens = layer(tokens, noise)
             yield tokens
 
     def first(self, tokens: Tensor, noise: Noise | None = None) -> Tensor:
         """Return the first token after all layers, ``(batch, 1, dim)``; the last layer computes no other."""
-        tokens = _narrow(tokens)
+        tokens = self._narrow(tokens)
         for layer in self.layers[:-1]:
             tokens = layer(tokens, noise)
         return self._last.first(tokens, noise)
@@ -108,9 +108,8 @@ class Transformer(nn.Module):
         assert isinstance(last, Layer)
         return last
 
-
-def _narrow(tokens: Tensor) -> Tensor:
-    """Under autocast a half-width stream halves the memory traffic."""
-    if torch.is_autocast_enabled(tokens.device.type):
-        return tokens.to(torch.get_autocast_dtype(tokens.device.type))
-    return tokens
+    def _narrow(self, tokens: Tensor) -> Tensor:
+        """Under autocast, or in layers of half precision, a half-width stream halves the memory traffic."""
+        if torch.is_autocast_enabled(tokens.device.type):
+            return tokens.to(torch.get_autocast_dtype(tokens.device.type))
+        return tokens.to(self._last.qkv.weight.dtype)

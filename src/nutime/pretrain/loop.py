@@ -26,7 +26,7 @@ from nutime.data.corpus import Corpus
 from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import NuTimeNetwork
-from nutime.pretrain.byol import BYOL
+from nutime.pretrain.byol import BYOL, Objective
 from nutime.pretrain.checkpoint import load_newest, save_checkpoint
 from nutime.pretrain.pool import ResidentPool, Sampling, StreamingPool, pool_for
 from nutime.pretrain.schedule import Schedule
@@ -41,7 +41,11 @@ _AGREE_EVERY = 10
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """A whole run. The defaults are the paper's; ``steps`` of None means ``epochs`` times the corpus."""
+    """A whole run. The defaults are the paper's; ``steps`` of None means ``epochs`` times the corpus.
+
+    ``pool``, ``masked`` and ``contrast`` are those of :class:`~nutime.pretrain.byol.Objective`; ``rescale`` is how
+    far level and scale of a view are changed at random, in units of its own standard deviation and of e.
+    """
 
     network: NuTimeConfig = dataclasses.field(default_factory=NuTimeConfig)
     epochs: float = 100.0
@@ -52,7 +56,10 @@ class PretrainConfig:
     momentum: float = 0.999
     weight_decay: float = 0.05
     smallest_crop: float = 0.8
+    rescale: float = 0.0
     pool: str = "cls"
+    masked: float = 0.0
+    contrast: float = 0.0
     sampling: Sampling = "size"
     seed: int = 0
     log_every: int = 20
@@ -119,13 +126,14 @@ def pretrain(
         config = _open_run(run, config, corpus, resume, writes=rank == 0)
         steps = config.steps_for(len(corpus))
         torch.manual_seed(config.seed)
-        byol = BYOL(NuTime(config.network), config.pool).to(target)
+        objective = Objective(config.pool, config.masked, config.contrast)
+        byol = BYOL(NuTime(config.network), objective).to(target)
         pool = pool_for(corpus, config.sampling, target, batch=config.batch, seed=config.seed, room=room)
         step = PretrainStep(
             byol,
             pool.pool,
             Schedule(steps, config.learning_rate, config.warmup, config.momentum),
-            StepConfig(config.batch, config.smallest_crop, config.weight_decay, config.seed),
+            StepConfig(config.batch, config.smallest_crop, config.weight_decay, config.seed, config.rescale),
             rank=rank,
             world=world,
             wrap=_data_parallel(target) if world > 1 else lambda model: model,

@@ -20,6 +20,7 @@ from nutime.pretrain.pool import Pool
 from nutime.pretrain.schedule import Schedule
 
 _WARMUP_RUNS = 3
+_FACTOR, _SHIFT = 1006, 1007  # sites of the noise beyond any dropout's, the crops' and the objective's
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class StepConfig:
     smallest_crop: float = 0.8
     weight_decay: float = 0.05
     seed: int = 0
+    rescale: float = 0.0
 
 
 class PretrainStep:
@@ -123,6 +125,8 @@ class PretrainStep:
         chosen = self.pool.draw(self._noise(self.step, self._rows)).repeat(2)
         stretch = noise.stretch(self.config.smallest_crop)
         views = crop(self.pool.series, chosen, *stretch, self.byol.network.config.length)
+        if self.config.rescale:
+            views = _rescaled(views, noise, self.config.rescale)
         return views.view(2, len(self._rows), 1, -1), noise
 
     def _draw_and_compare(self) -> tuple[Tensor, Tensor]:
@@ -160,3 +164,14 @@ class PretrainStep:
         with torch.cuda.graph(self._graph):
             self._take()
         self.load(before)
+
+
+def _rescaled(views: Tensor, noise: Noise, strength: float) -> Tensor:
+    """Change level and scale of every view, so that exact values do not give away which views belong together."""
+    factor, shift = (strength * _normal(noise, site)[:, None] for site in (_FACTOR, _SHIFT))
+    return views * factor.exp() + shift * views.std(1, keepdim=True)
+
+
+def _normal(noise: Noise, site: int) -> Tensor:
+    drawn: Tensor = torch.special.ndtri(noise.uniform(site).clamp(1e-6, 1 - 1e-6)).float()
+    return drawn

@@ -8,7 +8,7 @@ asks for a validation share: by default the schedule is fixed and the last state
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -113,8 +113,8 @@ class Stack:
     def _blank(self) -> _Classifier:
         return _Classifier(NuTime(self.config), self._classes).to(self.device)
 
-    def start(self, encoder: NuTime, models: int, trained: Trained, seed: int) -> State:
-        """Stack new models, each with a head (and a channel projection) of its own."""
+    def start(self, encoder: NuTime, models: int, trained: Trained, seed: int) -> _Parameters:
+        """Make new models, each with a head (and a channel projection) of its own."""
         members = []
         with torch.random.fork_rng(devices=[]):
             for member in range(models):
@@ -126,10 +126,10 @@ class Stack:
                     model.encoder.load_state_dict(known, strict=False)
                 members.append(model)
         parameters, buffers = stack_module_state(members)
-        learns = (lambda name: name.startswith("head")) if trained == "head" else (lambda name: True)
-        state = {name: tensor.detach().clone().requires_grad_(learns(name)) for name, tensor in parameters.items()}
-        kept_buffers = members[0].state_dict().keys() - state.keys()
-        return state | {name: buffers[name] for name in kept_buffers}
+        kept_buffers = members[0].state_dict().keys() - parameters.keys()
+        learned = {k: v.detach() for k, v in parameters.items() if trained != "head" or k.startswith("head")}
+        fixed = {k: v.detach() for k, v in parameters.items() if k not in learned}
+        return _Parameters(learned, fixed | {name: buffers[name] for name in kept_buffers})
 
     def views(self, flat: FlatSeries, chosen: Tensor, begin: Tensor, share: Tensor) -> Tensor:
         """Cut ``(models, batch)`` chosen series, all channels of a series alike."""
@@ -151,8 +151,7 @@ class Stack:
             logits: Tensor = functional_call(self.model, state, (views, seed))
             return logits
 
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            return vmap(of_one)(state, views, seeds)
+        return vmap(of_one)(state, views, seeds)
 
     def embeddings(self, state: State, views: Tensor) -> Tensor:
         """Return ``(models, batch, d)``, without dropout."""
@@ -181,6 +180,45 @@ class Stack:
         return max(1, _ROOM[self.device.type] // (models * windows * (embedding + layers)))
 
 
+class _Parameters:
+    """The parameters of all models; those that learn lie in one tensor, so that one kernel updates them.
+
+    On CUDA the transformer computes with copies in half precision; the tokens' embedding and the head do not.
+    """
+
+    def __init__(self, learned: State, fixed: State) -> None:
+        ordered = sorted(learned, key=lambda name: not _narrow(name))
+        self._shapes = {name: learned[name].shape for name in ordered}
+        rows = [_aligned(learned[name].flatten(1)) for name in ordered]
+        self._sizes = [row.shape[1] for row in rows]
+        self._cut = sum(size for name, size in zip(ordered, self._sizes, strict=True) if _narrow(name))
+        self.flat = torch.cat(rows, dim=1).requires_grad_()
+        self._fixed = fixed
+        self._half = torch.bfloat16 if self.flat.is_cuda else self.flat.dtype
+
+    def exact(self) -> State:
+        """Return the parameters by name, as they are."""
+        return self._fixed | self._by_name(self.flat.detach().split(self._sizes, dim=1))  # type: ignore[no-untyped-call]
+
+    def for_training(self) -> State:
+        """Return the parameters by name, in the precision of a training step, with a way back for gradients."""
+        narrow, wide = self.flat.split([self._cut, self.flat.shape[1] - self._cut], dim=1)  # type: ignore[no-untyped-call]
+        count = sum(map(_narrow, self._shapes))
+        pieces = [
+            *narrow.to(self._half).split(self._sizes[:count], dim=1),
+            *wide.split(self._sizes[count:], dim=1),
+        ]
+        fixed = {k: v.to(self._half) if _narrow(k) else v for k, v in self._fixed.items()}
+        return fixed | self._by_name(pieces)
+
+    def _by_name(self, pieces: Iterable[Tensor]) -> State:
+        state = {}
+        for (name, shape), piece in zip(self._shapes.items(), pieces, strict=True):
+            size = shape[1:].numel()
+            state[name] = (piece if piece.shape[1] == size else piece[:, :size]).view(shape)
+        return state
+
+
 class Trainer:
     """One fit, from the stacked parameters to the state that is kept.
 
@@ -205,7 +243,7 @@ class Trainer:
     ) -> None:
         self.config, self.seed, self.device, self.models = config, seed, encoder.device, config.n_models
         self.stack = Stack(encoder, len(data.series[0]), len(data.class_weight))
-        self.state = self.stack.start(encoder, self.models, config.trained, seed)
+        self.parameters = self.stack.start(encoder, self.models, config.trained, seed)
         if members is None:
             train, held_back = _split(data.codes, config.validation, seed)
             members = np.tile(train, (self.models, 1))
@@ -232,12 +270,14 @@ class Trainer:
     def run(self, report: Callable[[int, int], None] = lambda step, steps: None) -> tuple[State, Tensor]:
         """Train to the end, or until Ctrl-C; return the state and the center of every model."""
         epochs = self.epochs
-        trained = [tensor for tensor in self.state.values() if tensor.requires_grad]
         on_cuda = self.device.type == "cuda"
         self.optimizer = torch.optim.AdamW(
-            trained, lr=torch.zeros((), device=self.device), weight_decay=self.config.weight_decay, fused=True,
+            [self.parameters.flat],
+            lr=torch.zeros((), device=self.device),
+            weight_decay=self.config.weight_decay,
+            fused=True,
             capturable=on_cuda,
-        )  # fmt: skip
+        )
         step = _captured(self._take) if on_cuda else self._take
         best = _Best(self.watched, self) if self.watched else None
         between_looks = 1 if self.config.validation else -(-epochs // _LOOKS)
@@ -248,10 +288,10 @@ class Trainer:
                     step()
                     report(epoch * self.batches + batch + 1, epochs * self.batches)
                 if best and (epochs - 1 - epoch) % between_looks == 0:
-                    waited = best.look(self.state)
+                    waited = best.look(self.parameters)
                     if self.config.validation and waited >= self.config.patience:
                         break
-        state = best.state if best and best.state else {k: v.detach() for k, v in self.state.items()}
+        state = best.state if best and best.state else self.parameters.exact()
         return state, self.center(state)
 
     @property
@@ -269,7 +309,7 @@ class Trainer:
             seeds = batch.seeds + number
             noise = Noise(seeds[:, None], _rows(piece.shape[1], self.device))
             views = self.stack.views(self.flat, piece, *noise.stretch(self.config.smallest_crop))
-            logits = self.stack.training_logits(self.state, views, seeds)
+            logits = self.stack.training_logits(self.parameters.for_training(), views, seeds)
             losses = F.cross_entropy(logits.flatten(0, 1), self.codes.gather(1, piece).flatten(), reduction="none")
             loss = (losses * self.weights.gather(1, piece).flatten()).sum() / batch.chosen.shape[1]
             loss.backward()  # type: ignore[no-untyped-call]
@@ -351,19 +391,18 @@ class _Best:
         self.state: State = {}
         self.waited = 0
 
-    def look(self, state: State) -> int:
+    @torch.no_grad()
+    def look(self, parameters: _Parameters) -> int:
         """Keep what became better; return the number of looks since anything did."""
-        scores = self._judge(state)
+        scores = self._judge(parameters.for_training())
         better = scores < self.scores
         self.scores = torch.minimum(self.scores, scores)
-        for name, tensor in state.items():
-            new = tensor.detach()
-            mask = better.view(-1, *[1] * (new.dim() - 1))
-            self.state[name] = torch.where(mask, new, self.state.get(name, new))
+        for name, tensor in parameters.exact().items():
+            mask = better.view(-1, *[1] * (tensor.dim() - 1))
+            self.state[name] = torch.where(mask, tensor, self.state.get(name, tensor))
         self.waited = 0 if bool(better.any()) else self.waited + 1
         return self.waited
 
-    @torch.no_grad()
     def _judge(self, state: State) -> Tensor:
         """Return every model's number of errors, plus its loss squeezed below one."""
         trainer = self.trainer
@@ -398,6 +437,16 @@ def _captured(take: Callable[[], None]) -> Callable[[], None]:
         graph.replay()
 
     return step
+
+
+def _narrow(name: str) -> bool:
+    """Whether a parameter may be used in half precision."""
+    return name.startswith(("encoder.transformer.", "encoder.norm."))
+
+
+def _aligned(rows: Tensor) -> Tensor:
+    """Pad rows so that what follows them begins where matrix products like it."""
+    return F.pad(rows, (0, -rows.shape[1] % 8))
 
 
 def _rows(count: int, device: torch.device) -> Tensor:

@@ -1,0 +1,28 @@
+"""``nutime bench report``: results as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RESULTS = Path("results/benchmark/results.jsonl")
+
+
+def report(
+    results: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[RESULTS]...", help=f"Files of results; {RESULTS} unless given."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the page.")] = Path("results/benchmark"),
+) -> None:
+    """Write results as one HTML page and as Markdown, beside the tables of the paper.
+
+    Example: `nutime bench report -o results/benchmark`
+    """
+    from nutime.bench.report import write_report
+
+    written = write_report(results or [RESULTS], out)
+    print(f"page: {written.html}")
+    print(f"markdown: {written.markdown}")

@@ -1,0 +1,357 @@
+"""All results here are invented, and look it: they test the report, not a method."""
+
+import json
+import re
+from dataclasses import asdict
+from html.parser import HTMLParser
+
+import pytest
+import typer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from nutime.bench import ablations, document, gather, published
+from nutime.bench.document import Folded, Heading, Paragraph, Picture, Strong, Table
+from nutime.bench.report import build_report, write_report
+from nutime.bench.results import Result
+from nutime.cli import bench_report
+
+VERSIONS = {"nutime": "0", "torch": "invented"}
+SETS = ("ucr/Adiac", "ucr/Beef", "ucr/Coffee", "ucr/Meat", "ucr/Wine", "ucr/Yoga")
+
+
+def result(protocol="fewshot", dataset="ucr/Meat", method="nutime-base", selection="honest", seed=0, **scores):
+    scores = scores or {"accuracy": 0.5, "macro_f1": 0.4}
+    return Result(protocol, dataset, method, selection, seed, scores, 61.0, {}, "abacus", VERSIONS)
+
+
+def over_sets(accuracies, **fields):
+    return [
+        result(dataset=name, accuracy=value, macro_f1=value / 2, **fields)
+        for name, value in zip(SETS, accuracies, strict=False)
+    ]
+
+
+OURS = over_sets([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+PEER = over_sets([0.2, 0.1, 0.3, 0.3, 0.4, 0.5], method="MiniRocket")
+CHEATING = over_sets([0.9, 0.9, 0.9, 0.9, 0.9, 0.9], selection="paper")
+
+
+@pytest.fixture(scope="module")
+def report():
+    """Return the report most tests look at; drawing takes its time."""
+    return build_report(OURS + PEER + CHEATING)
+
+
+def flat(blocks):
+    for block in blocks:
+        yield block
+        if isinstance(block, Folded):
+            yield from flat(block.blocks)
+
+
+def tables(blocks, caption=""):
+    return [block for block in flat(blocks) if isinstance(block, Table) and caption in block.caption]
+
+
+def prose(blocks):
+    found = [block.text for block in flat(blocks) if isinstance(block, Paragraph)]
+    return " ".join([*found, *(item for block in blocks if hasattr(block, "items") for item in block.items)])
+
+
+def row_of(table, first):
+    [row] = [row for row in table.rows if row[0] == first]
+    return dict(zip(table.header, row, strict=True))
+
+
+def write(path, results):
+    lines = (json.dumps(asdict(one), ensure_ascii=False) for one in results)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_the_summary_has_means_ranks_and_what_was_compared(report):
+    summary, _ = tables(report, "Measured here")
+    assert "the 6 sets" in summary.caption
+    ours = row_of(summary, "nutime-base")
+    assert ours["accuracy, %, honest"] == "35.0"
+    assert ours["macro-F1, %, honest"] == "17.5"
+    assert ours["average rank"] == "1.25"
+    assert row_of(summary, "MiniRocket")["nutime-base wins/ties/losses"] == "4/1/1"
+
+
+def test_honest_and_paper_numbers_never_share_a_table(report):
+    for table in tables(report):
+        cells = {cell for row in table.rows for cell in row}
+        assert not ({"35.0", "90.0"} <= cells), table.caption
+        assert not {"accuracy, %, honest", "accuracy, %, paper"} <= set(table.header)
+
+
+def test_every_section_is_labelled_with_its_selection(report):
+    labels = [block.label for block in report if isinstance(block, Heading) and block.text == "Protocol fewshot"]
+    assert labels == ["honest", "paper"]
+
+
+def test_the_papers_column_is_averaged_over_the_same_sets(report):
+    beside, _ = tables(report, "Beside Table")
+    column = published.column("fewshot41")
+    expected = sum(column[name.removeprefix("ucr/")] for name in SETS) / 6
+    row = row_of(beside, "nutime-base")
+    assert row["sets"] == "6"
+    assert row["accuracy, %, published"] == f"{100 * expected:.1f}"
+    assert row["difference, points"] == f"{35.0 - 100 * expected:+.1f}"
+
+
+def test_a_peer_stands_beside_its_own_published_column():
+    results = [result("ucr", "ucr/Beef", method, accuracy=0.5) for method in ("nutime-base", "MiniRocket")]
+    [beside, _] = tables(build_report(results), "Beside Table")
+    row = row_of(beside, "MiniRocket")
+    assert row["column of the paper"] == "MiniRocket"
+    assert row["accuracy, %, published"] == "83.3"
+
+
+@pytest.mark.parametrize(("results", "ranked"), [(OURS, False), (CHEATING, True)], ids=["honest", "paper"])
+def test_the_papers_own_column_ranks_only_among_results_selected_like_it(results, ranked):
+    columns = gather.seed_means(gather.collect(results, "fewshot", results[0].selection))
+    joined = gather.beside_published(columns, "fewshot41", results[0].selection)
+    assert ("NuTime (published)" in joined) == ranked
+    assert "BOSS (published)" in joined
+
+
+def test_seeds_are_averaged_set_by_set():
+    seeds = [result(seed=seed, accuracy=value) for seed, value in enumerate((0.4, 0.5, 0.6))]
+    blocks = build_report(seeds)
+    [one_by_one] = tables(blocks, "mean ± deviation over seeds")
+    assert row_of(one_by_one, "Meat")["nutime-base, honest"] == "50.0 ± 10.0"
+    [summary] = tables(blocks, "Measured here")
+    assert row_of(summary, "nutime-base")["accuracy, %, honest"] == "50.0 ± 10.0"
+
+
+def test_the_deviation_of_a_mean_is_that_of_the_seeds_means():
+    by_set = {"a": {0: 0.1, 1: 0.3}, "b": {0: 0.3, 1: 0.1}}
+    assert gather.overall(by_set, ["a", "b"]) == pytest.approx((0.2, 0.0))
+    uneven = {"a": {0: 0.1, 1: 0.3}, "b": {0: 0.3}}
+    mean, std = gather.overall(uneven, ["a", "b"])
+    assert mean == pytest.approx(0.25)
+    assert std is None
+
+
+def test_a_method_tried_on_a_few_sets_does_not_shrink_the_comparison():
+    few = over_sets([0.9, 0.9], method="InceptionTime")
+    blocks = build_report(OURS + PEER + few)
+    [summary] = tables(blocks, "Measured here")
+    assert "the 6 sets" in summary.caption
+    assert "InceptionTime (2 sets)" in prose(blocks)
+    [one_by_one] = tables(blocks, "mean ± deviation")
+    assert row_of(one_by_one, "Adiac")["InceptionTime, honest"] == "90.0"
+    assert isinstance(row_of(one_by_one, "Adiac")["InceptionTime, honest"], Strong)
+    assert row_of(one_by_one, "Yoga")["InceptionTime, honest"] == "–"
+
+
+def test_scores_of_a_single_set_stand_beside_the_published_ones():
+    runs = [
+        result("clustering", "tfc/Epilepsy", seed=seed, silhouette=0.25, ari=value, nmi=0.125)
+        for seed, value in enumerate((0.25, 0.75))
+    ]
+    ours, theirs = tables(build_report(runs), "tfc/Epilepsy")
+    assert row_of(ours, "nutime-base") == {
+        "method": "nutime-base",
+        "silhouette": "0.250 ± 0.000",
+        "ARI": "0.500 ± 0.354",
+        "NMI": "0.125 ± 0.000",
+    }
+    assert row_of(theirs, "TF-C")["NMI"] == "0.557 ± 0.017"
+    assert "Table 7" in theirs.caption
+
+
+def ablation(protocol, accuracies, **fields):
+    return [
+        result(protocol, name, variant, accuracy=value, macro_f1=value, **fields)
+        for variant, value in accuracies.items()
+        for name in SETS[:2]
+    ]
+
+
+def test_an_ablation_stands_beside_the_papers_with_a_verdict():
+    blocks = build_report(ablation("ablation-window", {"window 8": 0.6, "window 16": 0.7, "window 32": 0.5}))
+    [table] = tables(blocks, "fine-tuned")
+    assert "here over 2 sets" in table.caption
+    row = row_of(table, "window 16")
+    assert row["accuracy, %, honest"] == "70.0"
+    assert row["accuracy, %, published"] == "86.9 ± 0.1"
+    assert row_of(table, "window 4")["accuracy, %, honest"] == "–"
+    assert "The paper's ordering holds: 3 of 3 pairs of variants stand in its order" in prose(blocks)
+
+
+def test_variants_from_scratch_are_a_table_of_their_own():
+    scratch = {f"{variant}{ablations.FROM_SCRATCH}": value for variant, value in (("NME", 0.2), ("IN", 0.1))}
+    blocks = build_report(ablation("ablation-encoding", {"NME": 0.8, "IN": 0.7, **scratch}))
+    [tuned], [untuned] = tables(blocks, "fine-tuned:"), tables(blocks, "from scratch:")
+    assert row_of(tuned, "NME")["accuracy, %, honest"] == "80.0"
+    assert row_of(untuned, "NME")["accuracy, %, honest"] == "20.0"
+
+
+def test_the_weighting_is_judged_and_drawn():
+    accuracies = {
+        "1 scale, weighted": 0.5,
+        "1 scale, plain": 0.5,
+        "9 scales, weighted": 0.8,
+        "9 scales, plain": 0.6,
+    }
+    blocks = build_report(ablation("ablation-weighting", accuracies))
+    assert "holds in part: it is ahead at 1 of 2 numbers of scales, by +10.0 points" in prose(blocks)
+    assert any(isinstance(block, Picture) and block.name == "ablation-weighting-honest" for block in blocks)
+
+
+def test_variants_without_a_common_set_are_not_averaged():
+    blocks = build_report(
+        [result("ablation-dim", SETS[0], "scalar dim 4"), result("ablation-dim", SETS[1], "scalar dim 8")]
+    )
+    assert "no data set in common" in prose(blocks)
+
+
+@pytest.mark.parametrize(
+    ("ours", "verdict"),
+    [
+        ({"a": 3, "b": 2, "c": 1}, "The paper's ordering holds: 3 of 3"),
+        ({"a": 3, "b": 1, "c": 2}, "is best here too; its ordering holds in part: 2 of 3"),
+        ({"a": 0.1, "b": 0.2, "c": 0.3}, "does not hold: 0 of 3 .* a, is 3rd here, 20.0 points behind c"),
+        ({"a": 1, "z": 2}, "cannot be judged"),
+    ],
+)
+def test_the_verdict_on_an_ordering(ours, verdict):
+    assert re.search(verdict, ablations.judge_ordering(ours, {"a": 0.9, "b": 0.8, "c": 0.7}))
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 1000), min_size=2))
+def test_an_ordering_agrees_with_itself_and_never_with_its_reverse(scores):
+    backwards = {variant: -value for variant, value in scores.items()}
+    if len(set(scores.values())) > 1:
+        assert "ordering holds:" in ablations.judge_ordering(scores, scores)
+        assert "ordering holds:" not in ablations.judge_ordering(backwards, scores)
+
+
+def test_what_is_missing_is_listed():
+    missing = prose(build_report(OURS + over_sets([0.5], method="MiniRocket"))[-1:])
+    assert "Protocols not run: probe, finetune, ucr" in missing
+    assert "no result on 34 of the paper's 40 sets (BeetleFly, BirdChicken" in missing
+    assert "Meat" not in re.findall(r"\((BeetleFly.*?)\)", missing)[0].split(", ")
+    assert "MiniRocket has no result on 5 set(s) that others have" in missing
+    assert "Run, but not with the selection paper: fewshot" in missing
+
+
+def test_missing_variants_are_listed():
+    missing = prose(build_report(ablation("ablation-corpus", {"all sets": 0.5}))[-1:])
+    assert "no result of each set alone (fine-tuned)" in missing
+
+
+def test_seeds_device_time_and_versions_are_told():
+    blocks = build_report([result(seed=seed) for seed in range(3)])
+    [runs] = tables(blocks, "Wall time")
+    row = row_of(runs, "fewshot")
+    assert (row["seeds"], row["device"], row["wall time"]) == ("0–2", "abacus", "3 min")
+    assert "nutime 0, torch invented" in prose(blocks)
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(st.sets(st.integers(0, 17), min_size=1))
+def test_any_part_of_the_results_makes_a_report_with_every_method(chosen):
+    everything = [*OURS, *PEER, *CHEATING]
+    part = [everything[index] for index in sorted(chosen)]
+    names = {cell for table in tables(build_report(part)) for row in table.rows for cell in row}
+    assert {one.method for one in part} <= names
+
+
+class Page(HTMLParser):
+    """Collects what a page refers to, and checks that its elements are closed in order."""
+
+    VOID = ("meta", "br", "img", "link")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.links = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.append(tag)
+        self.links += [value for name, value in attributes if name in ("src", "href", "xlink:href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_needs_nothing_from_elsewhere(tmp_path):
+    written = write_report([write(tmp_path / "r.jsonl", OURS + PEER)], tmp_path / "out")
+    text = written.html.read_text()
+    page = Page()
+    page.feed(text)
+    assert page.open == []
+    assert {"svg", "table", "style"} <= set(page.seen)
+    assert not {"script", "link", "img", "iframe"} & set(page.seen)
+    assert all(link.startswith("#") or "openreview.net" in link for link in page.links)
+    assert "prefers-color-scheme: dark" in text
+    assert "url(http" not in text
+
+
+def test_markdown_has_the_same_tables_and_its_pictures_exist(report, tmp_path):
+    written = write_report([write(tmp_path / "r.jsonl", OURS + PEER + CHEATING)], tmp_path)
+    text = written.markdown.read_text()
+    for table in tables(report):
+        assert table.caption in text
+        assert all(str(row[0]) in text for row in table.rows)
+    files = re.findall(r"\]\((figures/.*?\.svg)\)", text)
+    assert files
+    assert all((tmp_path / name).is_file() for name in files)
+
+
+def test_names_cannot_break_the_page_or_the_table():
+    nasty = 'nutime <b>|"&'
+    blocks = build_report(over_sets([0.1, 0.2, 0.3], method=nasty) + PEER)
+    page = Page()
+    page.feed(document.to_html("<title>", blocks))
+    assert page.open == []
+    assert "b" not in page.seen
+    rows = [
+        line for line in document.to_markdown("t", blocks, "f").splitlines() if line.startswith("| **nutime <b>")
+    ]
+    assert rows
+    assert all(line.replace("\\|", "").count("|") == 8 for line in rows)
+
+
+def test_the_same_results_make_the_same_page(tmp_path):
+    path = write(tmp_path / "r.jsonl", OURS[:2])
+    first, second = (write_report([path], tmp_path / name).html.read_bytes() for name in "ab")
+    assert first == second
+
+
+def test_several_files_are_one_report(tmp_path):
+    paths = [write(tmp_path / "a.jsonl", OURS), write(tmp_path / "b.jsonl", PEER)]
+    assert gather.read_results(paths) == OURS + PEER
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda folder: [folder / "none.jsonl"], "no such file"),
+        (lambda folder: [write(folder / "a.jsonl", [])], "holds no results"),
+        (lambda folder: [write(folder / name, OURS) for name in ("a.jsonl", "b.jsonl")], "is also in"),
+        (lambda folder: [write(folder / "a.jsonl", [result("dance")])], r"unknown protocol\(s\) dance"),
+    ],
+)
+def test_what_is_wrong_with_the_results_is_one_line(tmp_path, make, told):
+    with pytest.raises(ValueError, match=told) as caught:
+        write_report(make(tmp_path), tmp_path / "out")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_writes_both_and_says_where(tmp_path):
+    app = typer.Typer()
+    app.command()(bench_report.report)
+    path = write(tmp_path / "r.jsonl", OURS[:1])
+    done = CliRunner().invoke(app, [str(path), "-o", str(tmp_path / "out")])
+    assert done.stdout.split()[1::2] == [str(tmp_path / "out" / name) for name in ("report.html", "report.md")]
+    assert (tmp_path / "out" / "report.md").read_text().startswith("# Benchmark of nutime")

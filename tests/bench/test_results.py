@@ -1,0 +1,59 @@
+import json
+
+import pytest
+
+from nutime.bench.results import Result, ResultFile
+
+
+def result(dataset="ucr/GunPoint", **changes):
+    usual = {
+        "method": "nutime-base",
+        "selection": "honest",
+        "seed": 0,
+        "scores": {"accuracy": 0.5},
+        "seconds": 1.0,
+    }
+    return Result("probe", dataset, **{**usual, **changes})
+
+
+def test_what_was_appended_is_read_again(tmp_path):
+    file = ResultFile(tmp_path / "deep" / "results.jsonl")
+    file.append(result())
+    file.append(result("ucr/Coffee"))
+    assert list(ResultFile(file.path)) == [result(), result("ucr/Coffee")]
+    assert result().key in ResultFile(file.path)
+    assert result(seed=1).key not in ResultFile(file.path)
+
+
+def test_a_result_is_written_once(tmp_path):
+    file = ResultFile(tmp_path / "results.jsonl")
+    file.append(result())
+    with pytest.raises(ValueError, match="already holds probe / ucr/GunPoint"):
+        file.append(result(scores={"accuracy": 0.9}))
+
+
+@pytest.mark.parametrize("lost", [1, 30])
+def test_a_line_torn_by_a_kill_is_ignored_and_cut_off_by_the_next_result(tmp_path, lost):
+    path = tmp_path / "results.jsonl"
+    for name in ("ucr/GunPoint", "ucr/Coffee"):
+        ResultFile(path).append(result(name))
+    torn = path.read_bytes()[:-lost]
+    path.write_bytes(torn)
+    file = ResultFile(path)
+    assert [r.dataset for r in file] == ["ucr/GunPoint"]
+    assert path.read_bytes() == torn  # reading changes nothing: another process may be writing
+    file.append(result("ucr/Beef"))
+    assert [json.loads(line)["dataset"] for line in path.read_text().splitlines()] == ["ucr/GunPoint", "ucr/Beef"]
+
+
+def test_a_line_that_is_no_result_is_named(tmp_path):
+    path = tmp_path / "results.jsonl"
+    path.write_text('{"protocol": "probe"}\n')
+    with pytest.raises(ValueError, match=r"results\.jsonl, line 1: not a result"):
+        ResultFile(path)
+
+
+def test_every_result_says_who_chose_the_model_and_with_which_versions():
+    assert {"nutime", "torch", "python"} <= result().versions.keys()
+    with pytest.raises(ValueError, match="selection must be one of honest, paper; got 'best'"):
+        result(selection="best")
