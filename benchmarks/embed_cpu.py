@@ -1,21 +1,27 @@
 """Embed the same series with NuTime and with Mantis (random weights, V1 class) and print the ratio.
 
-    pip install -e '.[compare]'
+    pip install -e '.[compare,onnx]'
     python benchmarks/embed_cpu.py
 
-Each model runs in a process of its own, so that peak memory is its own. The last line is JSON.
+With the extra ``onnx`` installed, onnxruntime runs the same NuTime network in the same batches (its peak
+memory includes the export). Each model runs in a process of its own, so that peak memory is its own. The last
+line is JSON.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import multiprocessing
 import resource
+import tempfile
 import time
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
-SERIES, LENGTH, REPEATS = 2000, 512, 3
+SERIES, LENGTH, REPEATS, BATCH = 2000, 512, 3, 64
 
 
 def random_walks() -> np.ndarray:
@@ -23,10 +29,31 @@ def random_walks() -> np.ndarray:
     return steps.cumsum(axis=1)
 
 
-def embed_nutime(X: np.ndarray) -> np.ndarray:
+@functools.cache
+def nutime_encoder() -> Any:
     from nutime import NuTime, NuTimeConfig
 
-    return NuTime(NuTimeConfig(head_dim=64)).embed(X)
+    return NuTime(NuTimeConfig(head_dim=64))
+
+
+def embed_nutime(X: np.ndarray) -> np.ndarray:
+    return nutime_encoder().embed(X, batch_size=BATCH)
+
+
+@functools.cache
+def onnx_session() -> Any:
+    import onnxruntime
+
+    from nutime.export import export_onnx
+
+    with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+        export_onnx(nutime_encoder(), file.name)
+        return onnxruntime.InferenceSession(file.name, providers=["CPUExecutionProvider"])
+
+
+def embed_onnx(X: np.ndarray) -> np.ndarray:
+    batches = [X[start : start + BATCH, None] for start in range(0, len(X), BATCH)]
+    return np.concatenate([onnx_session().run(["embedding"], {"series": batch})[0] for batch in batches])
 
 
 def embed_mantis(X: np.ndarray) -> np.ndarray:
@@ -41,7 +68,7 @@ def embed_mantis(X: np.ndarray) -> np.ndarray:
 
 def measure(name: str) -> dict[str, float]:
     """Run one model a few times; the best run counts, as it was disturbed least."""
-    embed = {"nutime": embed_nutime, "mantis": embed_mantis}[name]
+    embed = {"nutime": embed_nutime, "onnx": embed_onnx, "mantis": embed_mantis}[name]
     X = random_walks()
     embed(X[:100])
     best = min(_seconds(embed, X) for _ in range(REPEATS))
@@ -56,13 +83,16 @@ def _seconds(embed: object, X: np.ndarray) -> float:
 
 
 def main() -> None:
-    result: dict[str, object] = {}
-    for name in ("nutime", "mantis"):
+    result: dict[str, Any] = {}
+    has_onnx = all(map(find_spec, ("onnx", "onnxscript", "onnxruntime")))
+    for name in ("nutime", "onnx", "mantis") if has_onnx else ("nutime", "mantis"):
         with multiprocessing.get_context("spawn").Pool(1) as process:
             result[name] = process.apply(measure, (name,))
         print(name, result[name])
-    rates = [result[name]["series_per_s"] for name in ("nutime", "mantis")]  # type: ignore[index]
-    result["ratio"] = round(rates[0] / rates[1], 2)
+    rates = {name: figures["series_per_s"] for name, figures in result.items()}
+    result["ratio"] = round(rates["nutime"] / rates["mantis"], 2)
+    if "onnx" in rates:
+        result["onnx_ratio"] = round(rates["onnx"] / rates["nutime"], 2)
     print(json.dumps(result))
 
 

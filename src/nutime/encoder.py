@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
+from nutime import hub
 from nutime.data.series import as_series, resample
 from nutime.documents import read_document
 from nutime.model.config import NuTimeConfig
@@ -76,9 +77,20 @@ class NuTime(NuTimeNetwork):
         return folder
 
     @classmethod
-    def from_pretrained(cls, name: str | Path = DEFAULT_WEIGHTS) -> NuTime:
-        """Load an encoder: weights shipped with the package, by name, or a folder written by :meth:`save`."""
+    def from_pretrained(cls, name: str | Path = DEFAULT_WEIGHTS, **download: Any) -> NuTime:
+        """Load an encoder; nothing but a hub id ever reaches the network.
+
+        Args:
+            name: weights shipped with the package, by name; a folder written by :meth:`save`; or a hub id,
+                ``owner/name``.
+            download: for a hub id, what huggingface_hub takes: ``revision``, ``token``, ``cache_dir``,
+                ``local_files_only``, ``force_download``.
+        """
         folder = _find(name)
+        if folder is None:
+            return hub.load(cls, str(name), **download)
+        if download:
+            raise ValueError(f"{', '.join(download)}: only for a hub id, and {str(name)!r} is not downloaded")
         config = _read_config(folder / _CONFIG)
         model = cls(config)
         try:
@@ -93,6 +105,17 @@ class NuTime(NuTimeNetwork):
         model.load_state_dict(weights)
         return model
 
+    def push_to_hub(self, hub_id: str, **options: Any) -> str:
+        """Upload the encoder to the Hugging Face Hub, with a model card; return the address of the commit.
+
+        Args:
+            hub_id: ``owner/name``; the repository is made if there is none.
+            options: those of huggingface_hub's ``ModelHubMixin.push_to_hub``: ``private``, ``token``,
+                ``branch``, ``commit_message`` … A card that is there already is replaced;
+                ``ignore_patterns="README.md"`` keeps it.
+        """
+        return hub.push(self, hub_id, **options)
+
 
 def shipped_weights() -> list[str]:
     """Return the names :meth:`NuTime.from_pretrained` knows without a path."""
@@ -100,14 +123,18 @@ def shipped_weights() -> list[str]:
     return sorted(entry.name for entry in root.iterdir() if entry.is_dir()) if root.is_dir() else []
 
 
-def _find(name: str | Path) -> Path:
+def _find(name: str | Path) -> Path | None:
+    """Return the folder with the weights, or None if they may be on the hub."""
     if str(name) in shipped_weights():
         return Path(str(resources.files("nutime") / "weights" / str(name)))
-    folder = Path(name)
-    if not folder.is_dir():
-        shipped = ", ".join(shipped_weights()) or "none"
-        raise ValueError(f"no weights {str(name)!r}: expected a folder or a shipped name ({shipped})")
-    return folder
+    if Path(name).is_dir():
+        return Path(name)
+    if hub.is_hub_id(name):
+        return None
+    shipped = ", ".join(shipped_weights()) or "none"
+    raise ValueError(
+        f"no weights {str(name)!r}: expected a folder or a shipped name ({shipped}), or a hub id owner/name"
+    )
 
 
 def _read_config(path: Path) -> NuTimeConfig:

@@ -162,7 +162,7 @@ def test_long_csv_empty_cells_are_nan(tmp_path):
         ("p,2024-01-01,1,a\np,2024-01-01T00:00Z,1,a\n", "3: the time cannot be compared with the one before"),
         ("p,0,1,a\n,1,1,a\n", "3: the id is missing"),
         ("p,0,1,\n", "2: the label is missing"),
-        ("p,0,x,a\n", "2: point 0: 'x' is not a number"),
+        ("p,0,x,a\n", "2: column 'value': 'x' is not a number"),
         ("p,0,inf,a\n", "2: holds an infinite value"),
         ("p,0,1\n", "2: has 3 cell(s), the first row has 4"),
     ],

@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from nutime.cli import corpus, demo, pretrain
+from nutime.cli import bench, corpus, demo, explore, export, figure, pretrain, transfer
 
 app = typer.Typer(
     help="Embeddings, classifiers, clusters and anomaly scores for time series of any scale.",
@@ -18,8 +18,14 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 app.command("demo")(demo.demo)
+for command in (transfer.embed, transfer.fit, transfer.predict, transfer.cluster, transfer.detect):
+    app.command()(command)
+app.command("explore")(explore.explore)
+app.command("export")(export.export)
 app.add_typer(corpus.app, name="corpus")
 app.command("pretrain")(pretrain.pretrain)
+app.add_typer(bench.app, name="bench")
+app.add_typer(figure.app, name="figure")
 
 
 def main() -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,12 @@ from nutime.data.series import Array
 #: Names, in any case, of a column or attribute that holds the label of a series.
 LABEL_NAMES = frozenset({"label", "class", "target", "y"})
 
+#: The path that stands for standard input.
+STDIN = Path("-")
 INFINITE = "holds an infinite value; leave a missing value out or write NaN"
 DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 QUOTED_CHARACTERS = 40  # of a bad cell: an error is one readable line
+CHOOSE = "if the column holds labels or ids, name it as such"
 
 
 class FormatError(ValueError):
@@ -43,21 +47,39 @@ class Record:
 
 @dataclass(slots=True)
 class Source:
-    """A file being read, which of its sets is wanted, and the line that was read last (text files only)."""
+    """A file being read, what is wanted of it, and the line that was read last (text files only).
+
+    Attributes:
+        split: which of its sets is wanted.
+        label_column, id_column: of a table, the columns a user chose, each by name or by position.
+    """
 
     path: Path
     split: str | None = None
     line: int | None = None
+    label_column: str | None = None
+    id_column: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What errors call the file."""
+        return "standard input" if self.path == STDIN else str(self.path)
 
     def error(self, complaint: str) -> FormatError:
         """Return, not raise, the error for the current place."""
-        place = self.path if self.line is None else f"{self.path}:{self.line}"
+        place = self.name if self.line is None else f"{self.name}:{self.line}"
         return FormatError(f"{place}: {complaint}")
 
-    def lines(self) -> Iterator[str]:
-        """Iterate over the lines of a UTF-8 text file, gzipped if its name ends in ``.gz``."""
+    def open(self) -> AbstractContextManager[Iterable[bytes]]:
+        """Open a file for reading, gzipped if its name ends in ``.gz``."""
+        if self.path == STDIN:
+            return nullcontext(sys.stdin.buffer)
         opener = gzip.open if self.path.suffix.lower() == ".gz" else open
-        with opener(self.path, "rb") as file:
+        return opener(self.path, "rb")
+
+    def lines(self) -> Iterator[str]:
+        """Iterate over the lines of a UTF-8 text file."""
+        with self.open() as file:
             for self.line, raw in enumerate(file, 1):
                 try:
                     # The byte order mark that spreadsheets write is no part of the first cell.
@@ -78,22 +100,30 @@ class Source:
         except Exception as error:
             raise self.error(f"cannot be read: {reason(error)}") from error
 
-    def numbers(self, cells: Sequence[str], missing: str = "?", where: str = "") -> Array:
+    def numbers(
+        self, cells: Sequence[str], missing: str = "?", where: str = "", columns: Sequence[str] | None = None
+    ) -> Array:
         """Parse the cells of one line; a cell equal to ``missing`` (blanks aside) is NaN, as is ``nan``."""
-        return self.floating(np.array(self.floats(cells, missing, where)), where)
+        return self.floating(np.array(self.floats(cells, missing, where, columns)), where)
 
-    def floats(self, cells: Sequence[str], missing: str, where: str = "") -> list[float]:
+    def floats(
+        self, cells: Sequence[str], missing: str, where: str = "", columns: Sequence[str] | None = None
+    ) -> list[float]:
         """Parse cells to Python floats: for a few of them far faster than an array."""
         try:
             return list(map(float, cells))
         except ValueError:
-            return [self._number(cell.strip(), missing, f"{where}point {i}: ") for i, cell in enumerate(cells)]
+            return [self._number(index, cell.strip(), missing, where, columns) for index, cell in enumerate(cells)]
 
-    def _number(self, cell: str, missing: str, where: str) -> float:
+    def _number(self, index: int, cell: str, missing: str, where: str, columns: Sequence[str] | None) -> float:
         try:
             return np.nan if cell == missing else float(cell)
         except ValueError:
-            raise self.error(f"{where}{quote(cell)} is not a number") from None
+            if columns:
+                complaint = f"column {quote(columns[index])}: {quote(cell)} is not a number; {CHOOSE}"
+            else:
+                complaint = f"point {index}: {quote(cell)} is not a number"
+            raise self.error(f"{where}{complaint}") from None
 
     def floating(self, values: NDArray[Any], where: str = "") -> Array:
         """Return ``values`` as float32 if they are stored so, else as float64; infinity is refused."""

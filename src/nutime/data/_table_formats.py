@@ -10,6 +10,9 @@ play is a channel (``y`` too: it often stands between x and z). Rows are sorted 
 date; rows of equal time keep their order. Beyond one series, only the ids seen are kept in memory.
 
 A csv without column names is wide; its first column is the label if the first cell is not a number.
+
+Where a user chose the label's or the id's column, by name or by position, that column plays the part; another
+column that might play it too is an error, for it would end up among the values.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nutime.data._source import INFINITE, LABEL_NAMES, Record, Source, quote
+from nutime.data._source import CHOOSE, INFINITE, LABEL_NAMES, Record, Source, quote
 from nutime.data.series import Array
 
 ID_NAMES = frozenset({"id", "series", "series_id"})
@@ -45,30 +48,35 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which column plays which part."""
+    """Which column plays which part, and the names of the columns of values if they have names."""
 
     values: list[int]
     label: int | None = None
     id: int | None = None
     time: int | None = None
     is_long: bool = False
+    names: list[str] | None = None
 
     @classmethod
     def named(cls, source: Source, header: Sequence[str], lists: bool = False) -> Columns:
         """Assign the parts by column name; a table whose values are lists is never long."""
         names = [name.strip().lower() for name in header]
         names[:1] = [name or INDEX_NAME for name in names[:1]]
+        chosen_label = _chosen(source, source.label_column, len(names), header)
+        chosen_id = _chosen(source, source.id_column, len(names), header)
+        names = ["" if index in (chosen_label, chosen_id) else name for index, name in enumerate(names)]
         is_long = not lists and any(name in TIME_NAMES or name == "value" for name in names)
 
-        def find(part: str, aliases: frozenset[str]) -> int | None:
-            found = [index for index, name in enumerate(names) if name in aliases]
+        def find(part: str, aliases: frozenset[str], chosen: int | None = None) -> int | None:
+            found = [] if chosen is None else [chosen]
+            found += [index for index, name in enumerate(names) if name in aliases]
             if len(found) > 1:
                 both = " and ".join(quote(header[index]) for index in found[:2])
                 raise source.error(f"columns {both} may both hold the {part}; rename all but one")
             return found[0] if found else None
 
-        label = find("label", LABEL_NAMES - {"y"} if is_long else LABEL_NAMES)
-        identity, time = find("id", ID_NAMES), find("time", TIME_NAMES)
+        label = find("label", LABEL_NAMES - {"y"} if is_long else LABEL_NAMES, chosen_label)
+        identity, time = find("id", ID_NAMES, chosen_id), find("time", TIME_NAMES)
         index = find("index", frozenset({INDEX_NAME}))
         if lists and time is not None:
             raise source.error(f"column {quote(header[time])}: times beside lists of values are not supported")
@@ -76,7 +84,20 @@ class Columns:
         if not values:
             raise source.error(f"has no column of values, only {quote(', '.join(header))}")
         # The index of a long table numbers its points; that of a wide one names its series.
-        return cls(values, label, index if identity is None and not is_long else identity, time, is_long)
+        identity = index if identity is None and not is_long else identity
+        return cls(values, label, identity, time, is_long, [header[i] for i in values])
+
+    @classmethod
+    def unnamed(cls, source: Source, first: Sequence[str]) -> Columns:
+        """Assign the parts in a table that begins with its first series."""
+        label = _chosen(source, source.label_column, len(first))
+        identity = _chosen(source, source.id_column, len(first))
+        if label is None and identity != 0 and first[0] and not _is_number(first[0]):
+            label = 0
+        values = [i for i in range(len(first)) if i not in (label, identity)]
+        if not values:
+            raise source.error(f"{quote(first[0])} is not a number")
+        return cls(values, label, identity)
 
     def parts(self, row: Sequence[str]) -> tuple[str | None, ...]:
         """Return the label, the id and the time of a row, None for a column the table does not have."""
@@ -91,6 +112,20 @@ class Columns:
         if self.id is not None and cell in (None, ""):
             raise source.error("the id is missing")
         return None if self.id is None else str(cell)
+
+
+def _chosen(source: Source, column: str | None, width: int, names: Sequence[str] = ()) -> int | None:
+    """Return the place of the column a user chose, by its name in any case or by position (−1 is the last)."""
+    if column is None:
+        return None
+    found = [index for index, name in enumerate(names) if name.strip().lower() == column.strip().lower()]
+    if len(found) > 1:
+        raise source.error(f"has {len(found)} columns named {quote(column)}; rename all but one")
+    try:
+        return found[0] if found else range(width)[int(column)]
+    except (ValueError, IndexError):
+        known = f"only {quote(', '.join(names))}" if names else f"only {width} columns without names: 0, 1, …"
+        raise source.error(f"has no column {quote(column)}, {known}") from None
 
 
 def _join(source: Source, columns: Columns, points: Iterable[Point]) -> Iterator[Record]:
@@ -147,13 +182,10 @@ def read_csv(source: Source) -> Iterator[Record]:
     first = next(rows, None)
     if first is None:
         return iter(())
-    if _has_names(first):
+    if _has_names(source, first):
         columns = Columns.named(source, first)
     else:
-        labelled = bool(first[0]) and not _is_number(first[0])
-        columns = Columns(list(range(labelled, len(first))), 0 if labelled else None)
-        if not columns.values:
-            raise source.error(f"{quote(first[0])} is not a number")
+        columns = Columns.unnamed(source, first)
         rows = _refuse_column_numbers(source, first, rows)
     if columns.is_long:
         return _join(source, columns, _csv_points(source, columns, rows))
@@ -178,34 +210,36 @@ def _csv_rows(source: Source) -> Iterator[list[str]]:
 
 def _csv_series(source: Source, columns: Columns, rows: Iterable[list[str]]) -> Iterator[Record]:
     for row in rows:
-        values = source.numbers([row[index] for index in columns.values], missing="")
+        values = source.numbers([row[index] for index in columns.values], missing="", columns=columns.names)
         label, identity, _ = columns.parts(row)
         yield Record(values[None], columns.label_text(source, label), columns.id_text(source, identity))
 
 
 def _csv_points(source: Source, columns: Columns, rows: Iterable[list[str]]) -> Iterator[Point]:
     for row in rows:
-        values = source.floats([row[index] for index in columns.values], missing="")
+        values = source.floats([row[index] for index in columns.values], missing="", columns=columns.names)
         if any(map(isinf, values)):
             raise source.error(INFINITE)
         yield Point(values, *columns.parts(row))
 
 
-def _has_names(row: list[str]) -> bool:
+def _has_names(source: Source, row: list[str]) -> bool:
     """Tell a row of column names from a first series, which may begin with a label.
 
     Names and numbers together are column names only where the numbers count the columns, as pandas does, and
     every name has a part to play: a typing error in the first series must not make a header of it.
     """
     cells = [cell.strip().lower() for cell in row]
+    chosen = {column.strip().lower() for column in (source.label_column, source.id_column) if column}
+    parts = LABEL_NAMES | ID_NAMES | chosen
     numbers = [cell for cell in cells if _is_number(cell)]
     if not numbers:
-        return len(cells) > 1 or cells[0] in LABEL_NAMES | ID_NAMES | TIME_NAMES | {"value"}
+        return len(cells) > 1 or cells[0] in parts | TIME_NAMES | {"value"}
     start = 0 if numbers[0] == "0" else 1
     counted = numbers == [str(start + index) for index in range(len(numbers))]
     has_index = cells[0] == "" and start == 0
     names = {cell for cell in cells[1 if has_index else 0 :] if not _is_number(cell)}
-    return counted and (has_index or bool(names)) and names <= LABEL_NAMES | ID_NAMES
+    return counted and (has_index or bool(names)) and names <= parts
 
 
 def _is_number(cell: str) -> bool:
@@ -246,7 +280,7 @@ def read_parquet(source: Source) -> Iterator[Record]:
             numeric = types.is_floating(kind) or types.is_integer(kind)
             if not numeric or lists[index] != any(lists):
                 wanted = "a list of numbers, as other columns are" if any(lists) else "numeric"
-                raise source.error(f"column {quote(field.name)}: type {field.type} is not {wanted}")
+                raise source.error(f"column {quote(field.name)}: type {field.type} is not {wanted}; {CHOOSE}")
         batches = file.iter_batches(batch_size=ROWS_AT_A_TIME)
         rows = _parquet_rows(source, columns, any(lists), batches)
         if columns.is_long:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from nutime.data._array_formats import read_npy, read_npz, read_pt
 from nutime.data._line_formats import read_arff, read_ts, read_tsv, read_txt
-from nutime.data._source import FormatError, Record, Source, reason
+from nutime.data._source import STDIN, FormatError, Record, Source, reason
 from nutime.data._table_formats import read_csv, read_parquet
 from nutime.data.series import Array
 
@@ -46,6 +46,10 @@ FORMATS: dict[str, Reader] = {
 }
 
 
+#: Formats with columns, of which one may be chosen as the label and one as the id.
+TABLES = (".csv", ".csv.gz", ".parquet")
+
+
 class Table(NamedTuple):
     """All series of a file; labels or ids are None where the file has none."""
 
@@ -59,26 +63,43 @@ def is_series_file(path: str | os.PathLike[str]) -> bool:
     return _suffix(path) is not None
 
 
-def read_records(path: str | os.PathLike[str], split: Split | None = None) -> Iterator[Record]:
+def read_records(
+    path: str | os.PathLike[str],
+    split: Split | None = None,
+    *,
+    label_column: str | None = None,
+    id_column: str | None = None,
+) -> Iterator[Record]:
     """Iterate over the series of a file.
 
     Args:
-        path: the file; its suffix is one of :data:`FORMATS`.
+        path: the file; its suffix is one of :data:`FORMATS`. ``-`` is standard input, as ``.csv``.
         split: which set to read of a file that holds several (an ``.npz`` with ``X_train`` and ``X_test``);
             None reads all. A file that is a single set is read whole, whatever the split.
+        label_column, id_column: of a ``.csv`` or ``.parquet`` file, the column with the labels or the ids, by
+            name or by position (``0`` the first, ``-1`` the last); found by their names unless given.
 
     Raises:
         FormatError: one line with the file, the line in it where there are lines, and what is wrong.
     """
-    suffix = _suffix(path)
+    source = Source(Path(path), split, label_column=label_column, id_column=id_column)
+    suffix = ".csv" if source.path == STDIN else _suffix(path)
     if suffix is None:
         raise FormatError(f"{path}: unknown suffix; expected one of {', '.join(FORMATS)}")
-    return _checked(Source(Path(path), split), FORMATS[suffix])
+    if (label_column or id_column) and suffix not in TABLES:
+        raise FormatError(f"{path}: has no columns to choose from; only {', '.join(TABLES)} files have")
+    return _checked(source, FORMATS[suffix])
 
 
-def read_file(path: str | os.PathLike[str], split: Split | None = None) -> Table:
+def read_file(
+    path: str | os.PathLike[str],
+    split: Split | None = None,
+    *,
+    label_column: str | None = None,
+    id_column: str | None = None,
+) -> Table:
     """Read all series of a file at once; see :func:`read_records`."""
-    records = list(read_records(path, split))
+    records = list(read_records(path, split, label_column=label_column, id_column=id_column))
     labels = [record.label for record in records if record.label is not None]
     ids = [record.id for record in records if record.id is not None]
     if 0 < len(labels) < len(records):
@@ -99,6 +120,6 @@ def _checked(source: Source, reader: Reader) -> Iterator[Record]:
             empty = False
             yield record
     except (OSError, EOFError, zlib.error) as error:  # a missing file, a gzip cut short
-        raise FormatError(f"{source.path}: cannot be read: {reason(error)}") from error
+        raise FormatError(f"{source.name}: cannot be read: {reason(error)}") from error
     if empty:
-        raise FormatError(f"{source.path}: holds no series")
+        raise FormatError(f"{source.name}: holds no series")

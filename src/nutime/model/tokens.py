@@ -50,7 +50,7 @@ class Tokens(nn.Module):
             tokens = self.channel_projection(tokens.transpose(1, 2).flatten(2))
         else:
             tokens = tokens.squeeze(1)
-        return torch.cat([self.cls.to(tokens.dtype).expand(len(tokens), 1, -1), tokens], dim=1)
+        return torch.cat([self.cls.to(tokens.dtype).expand(tokens.shape[0], 1, -1), tokens], dim=1)
 
     def _windows(self, series: Tensor) -> Tensor:
         shape, mean, std = window_statistics(split_windows(series, self.config.window))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: Raised when what is written can no longer be read by older versions.
 FORMAT = 1
-_DOCUMENT, _ARRAYS, _ENCODER = "estimator.json", "estimator.safetensors", "encoder"
+DOCUMENT, _ARRAYS, _ENCODER = "estimator.json", "estimator.safetensors", "encoder"
 _HOMES = {
     "NuTimeClassifier": "nutime.transfer.classifier",
     "NuTimeClusterer": "nutime.transfer.clusterer",
@@ -59,14 +59,14 @@ def save(estimator: SeriesEstimator, folder: str | Path) -> Path:
     estimator.encoder_.save(folder / _ENCODER)
     arrays = {name: np.ascontiguousarray(array) for name, array in estimator.arrays().items()}
     save_file(arrays, folder / _ARRAYS)
-    (folder / _DOCUMENT).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    (folder / DOCUMENT).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     return folder
 
 
 def load(folder: str | Path) -> Any:
     """Read an estimator of whichever class was saved in ``folder``."""
     folder = Path(folder)
-    path = folder / _DOCUMENT
+    path = folder / DOCUMENT
     document = read_document(path, "estimator", FORMAT)
     arrays = _read_arrays(folder / _ARRAYS)
     encoder = NuTime.from_pretrained(folder / _ENCODER)
@@ -85,7 +85,7 @@ def load(folder: str | Path) -> Any:
     try:
         estimator.restore(arrays)
     except _DAMAGE as error:
-        raise ValueError(f"{folder / _ARRAYS}: does not fit {_DOCUMENT} ({_one_line(error)})") from None
+        raise ValueError(f"{folder / _ARRAYS}: does not fit {DOCUMENT} ({_one_line(error)})") from None
     return estimator
 
 

@@ -8,9 +8,10 @@ asks for a validation share: by default the schedule is fixed and the last state
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from torch.nn import functional as F
 from nutime.data.crops import FlatSeries, crop
 from nutime.data.series import Array
 from nutime.encoder import NuTime
+from nutime.model.config import NuTimeConfig
 from nutime.model.network import pool_tokens
 from nutime.model.noise import Noise
 from nutime.transfer.base import TrainingSet
@@ -39,7 +41,9 @@ _ROOM = {"cpu": 2**28, "mps": 2**28, "cuda": 2**31}
 #: Times at most that watched series are looked at during training.
 _LOOKS = 100
 _STEPS_BEFORE_CAPTURE = 3
-_VARIANCE_EPSILON = 1e-5
+_ALIGNMENT = 8
+#: Added to the variance of an embedding before dividing by its root.
+VARIANCE_EPSILON = 1e-5
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class FinetuneConfig:
         smallest_crop: least share of a series that a training crop shows.
         validation: share of the series held back; each model then keeps its best state on them.
         patience: epochs without a better state after which training ends (with a validation share only).
+        compiled: whether to compile full batches on CUDA: a minute at first, then twice the speed in all fits.
     """
 
     trained: Trained = "all"
@@ -66,6 +71,7 @@ class FinetuneConfig:
     smallest_crop: float = 0.8
     validation: float = 0.0
     patience: int = 20
+    compiled: bool = False
 
     def __post_init__(self) -> None:
         if self.trained not in ("all", "head", "scratch"):
@@ -83,22 +89,12 @@ class FinetuneConfig:
 
 
 class _Classifier(nn.Module):
-    """The network with a normalised linear head."""
+    """What one model consists of: the network, and a linear head on its normalised embedding."""
 
     def __init__(self, encoder: NuTime, classes: int) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = nn.Linear(2 * encoder.config.dim, classes)
-
-    def forward(self, series: Tensor, seed: Tensor) -> Tensor:
-        """Return the logits of a training batch, normalised by its own statistics, with dropout by ``seed``."""
-        embedding = self.embed(series, Noise(seed, _rows(len(series), series.device)))
-        logits: Tensor = self.head(_normalise(embedding, embedding.mean(0), embedding.var(0, unbiased=False)))
-        return logits
-
-    def embed(self, series: Tensor, noise: Noise | None = None) -> Tensor:
-        """Return what the head reads, not normalised."""
-        return pool_tokens(self.encoder(series, noise), POOL).float()
 
 
 class Stack:
@@ -108,10 +104,6 @@ class Stack:
         self.device = encoder.device
         self.config = encoder.config.replace(channels=channels)
         self._classes = classes
-        self.model = self._blank()
-
-    def _blank(self) -> _Classifier:
-        return _Classifier(NuTime(self.config), self._classes).to(self.device)
 
     def start(self, encoder: NuTime, models: int, trained: Trained, seed: int) -> _Parameters:
         """Make new models, each with a head (and a channel projection) of its own."""
@@ -119,7 +111,7 @@ class Stack:
         with torch.random.fork_rng(devices=[]):
             for member in range(models):
                 torch.manual_seed(seed + member)
-                model = self._blank()
+                model = _Classifier(NuTime(self.config), self._classes).to(self.device)
                 if trained != "scratch":
                     own = model.encoder.state_dict()
                     known = {k: v for k, v in encoder.state_dict().items() if k in own and v.shape == own[k].shape}
@@ -144,32 +136,24 @@ class Stack:
         for piece in chosen.split(self.room(len(chosen)), dim=1):  # type: ignore[no-untyped-call]
             yield self.views(flat, piece, torch.zeros_like(piece), torch.ones_like(piece))
 
-    def training_logits(self, state: State, views: Tensor, seeds: Tensor) -> Tensor:
-        """Return ``(models, batch, classes)`` for a training batch ``(models, batch, channels, length)``."""
-
-        def of_one(state: State, views: Tensor, seed: Tensor) -> Tensor:
-            logits: Tensor = functional_call(self.model, state, (views, seed))
-            return logits
-
-        return vmap(of_one)(state, views, seeds)
-
     def embeddings(self, state: State, views: Tensor) -> Tensor:
-        """Return ``(models, batch, d)``, without dropout."""
-
-        def of_one(state: State, views: Tensor) -> Tensor:
-            return pool_tokens(functional_call(self.model.encoder, state, (views,)), POOL).float()
-
-        own = {name: state[f"encoder.{name}"] for name in self.model.encoder.state_dict()}
+        """Return ``(models, batch, d)`` for ``(models, batch, channels, length)`` views, without dropout."""
+        embed = _embedding(self.config, self.device)
+        own = _of_encoder(state)
         if self.device.type == "cuda":
-            return vmap(of_one)(own, views)
+            return vmap(embed)(own, views)
         # Without gradients there is nothing to gain from mapping on a CPU, whose attention cannot be mapped.
         members = ({name: tensor[model] for name, tensor in own.items()} for model in range(len(views)))
-        return torch.stack([of_one(member, view) for member, view in zip(members, views, strict=True)])
+        return torch.stack([embed(member, view) for member, view in zip(members, views, strict=True)])
 
     def logits(self, state: State, center: Tensor, views: Tensor) -> Tensor:
         """Return ``(models, batch, classes)``; embeddings are normalised by ``center``, ``(models, 2, d)``."""
-        normal = _normalise(self.embeddings(state, views), center[:, :1], center[:, 1:])
-        return normal @ state["head.weight"].mT + state["head.bias"][:, None]
+        return _head(state, self.embeddings(state, views), center)
+
+    def training_logits(self, state: State, views: Tensor, seeds: Tensor, *, compiled: bool = False) -> Tensor:
+        """Return the logits of a training batch: dropout by ``seeds``, normalised by its own statistics."""
+        embedding = _mapped_embedding(self.config, self.device, compiled)(_of_encoder(state), views, seeds)
+        return _head(state, embedding, _center(embedding))
 
     def room(self, models: int) -> int:
         """Return how many series of every model fit into the room for activations."""
@@ -181,42 +165,61 @@ class Stack:
 
 
 class _Parameters:
-    """The parameters of all models; those that learn lie in one tensor, so that one kernel updates them.
+    """The parameters of all models; those that learn lie in a few large tensors, which one kernel each updates.
 
-    On CUDA the transformer computes with copies in half precision; the tokens' embedding and the head do not.
+    On CUDA the transformer computes with copies in half precision; the tokens' embedding and the head do not. The
+    head has a tensor of its own: whatever its size, the encoder's parameters lie alike, and are compiled once.
     """
 
     def __init__(self, learned: State, fixed: State) -> None:
-        ordered = sorted(learned, key=lambda name: not _narrow(name))
-        self._shapes = {name: learned[name].shape for name in ordered}
-        rows = [_aligned(learned[name].flatten(1)) for name in ordered]
-        self._sizes = [row.shape[1] for row in rows]
-        self._cut = sum(size for name, size in zip(ordered, self._sizes, strict=True) if _narrow(name))
-        self.flat = torch.cat(rows, dim=1).requires_grad_()
         self._fixed = fixed
-        self._half = torch.bfloat16 if self.flat.is_cuda else self.flat.dtype
+        self._groups = [
+            {name: value.shape for name, value in learned.items() if _group(name) == group} for group in range(3)
+        ]
+        self._groups = [group for group in self._groups if group]
+        self.leaves = [
+            torch.cat([_aligned(learned[name].flatten(1)) for name in group], dim=1).requires_grad_()
+            for group in self._groups
+        ]
 
     def exact(self) -> State:
         """Return the parameters by name, as they are."""
-        return self._fixed | self._by_name(self.flat.detach().split(self._sizes, dim=1))  # type: ignore[no-untyped-call]
+        state = dict(self._fixed)
+        for group, leaf in zip(self._groups, self.leaves, strict=True):
+            state |= _by_name(group, leaf.detach())
+        return state
 
     def for_training(self) -> State:
         """Return the parameters by name, in the precision of a training step, with a way back for gradients."""
-        narrow, wide = self.flat.split([self._cut, self.flat.shape[1] - self._cut], dim=1)  # type: ignore[no-untyped-call]
-        count = sum(map(_narrow, self._shapes))
-        pieces = [
-            *narrow.to(self._half).split(self._sizes[:count], dim=1),
-            *wide.split(self._sizes[count:], dim=1),
-        ]
-        fixed = {k: v.to(self._half) if _narrow(k) else v for k, v in self._fixed.items()}
-        return fixed | self._by_name(pieces)
-
-    def _by_name(self, pieces: Iterable[Tensor]) -> State:
-        state = {}
-        for (name, shape), piece in zip(self._shapes.items(), pieces, strict=True):
-            size = shape[1:].numel()
-            state[name] = (piece if piece.shape[1] == size else piece[:, :size]).view(shape)
+        state = {name: _narrowed(name, value) for name, value in self._fixed.items()}
+        for group, leaf in zip(self._groups, self.leaves, strict=True):
+            state |= _by_name(group, _narrowed(next(iter(group)), leaf))
         return state
+
+
+def _group(name: str) -> int:
+    """Say where a parameter lies: with the transformer's, the tokens' or the head's."""
+    if name.startswith("head."):
+        return 2
+    return 0 if name.startswith(("encoder.transformer.", "encoder.norm.")) else 1
+
+
+def _narrowed(name: str, value: Tensor) -> Tensor:
+    return value.bfloat16() if value.is_cuda and _group(name) == 0 else value
+
+
+def _by_name(shapes: dict[str, torch.Size], flat: Tensor) -> State:
+    sizes = [shape[1:].numel() for shape in shapes.values()]
+    pieces = flat.split([size + -size % _ALIGNMENT for size in sizes], dim=1)  # type: ignore[no-untyped-call]
+    return {
+        name: (piece if piece.shape[1] == size else piece[:, :size]).view(shape)
+        for (name, shape), size, piece in zip(shapes.items(), sizes, pieces, strict=True)
+    }
+
+
+def _aligned(rows: Tensor) -> Tensor:
+    """Pad rows so that what follows them begins where matrix products like it."""
+    return F.pad(rows, (0, -rows.shape[1] % _ALIGNMENT))
 
 
 class Trainer:
@@ -228,6 +231,7 @@ class Trainer:
         config: how they learn.
         seed: of all that is random.
         members: ``(models, k)`` which series each model sees; all of them unless given.
+        first: number of the first model: what is random in a model depends on the seed and its number alone.
         watched: series on which each model's best state is chosen.
     """
 
@@ -239,11 +243,13 @@ class Trainer:
         seed: int,
         *,
         members: NDArray[np.intp] | None = None,
+        first: int = 0,
         watched: TrainingSet | None = None,
     ) -> None:
+        self.first = first
         self.config, self.seed, self.device, self.models = config, seed, encoder.device, config.n_models
         self.stack = Stack(encoder, len(data.series[0]), len(data.class_weight))
-        self.parameters = self.stack.start(encoder, self.models, config.trained, seed)
+        self.parameters = self.stack.start(encoder, self.models, config.trained, seed + first)
         if members is None:
             train, held_back = _split(data.codes, config.validation, seed)
             members = np.tile(train, (self.models, 1))
@@ -257,6 +263,7 @@ class Trainer:
         weights = torch.from_numpy(data.sample_weight * data.class_weight[data.codes])
         self.weights = self._per_model((weights / weights.mean()).float())
         self.watched = watched
+        self.room = min(self.stack.room(self.models), config.batch_size)
         self.epoch = _Epoch.of(self, 0)
 
     def _per_model(self, values: Tensor) -> Tensor:
@@ -272,7 +279,7 @@ class Trainer:
         epochs = self.epochs
         on_cuda = self.device.type == "cuda"
         self.optimizer = torch.optim.AdamW(
-            [self.parameters.flat],
+            self.parameters.leaves,
             lr=torch.zeros((), device=self.device),
             weight_decay=self.config.weight_decay,
             fused=True,
@@ -300,28 +307,39 @@ class Trainer:
         return max(self.config.epochs, -(-LEAST_STEPS // self.batches))
 
     def _take(self) -> None:
-        """Take the next step of the epoch."""
+        """Take the next step of the epoch; where memory does not suffice, in smaller pieces from now on."""
         batch = self.epoch.next()
         self.optimizer.param_groups[0]["lr"].copy_(batch.rate)
+        while True:
+            try:
+                self._accumulate(batch)
+                break
+            except torch.OutOfMemoryError:
+                if self.room == 1:
+                    raise
+                self.room //= 2
+        self.optimizer.step()
+
+    def _accumulate(self, batch: _Batch) -> None:
+        """Compute the gradient of a batch, piece by piece."""
         self.optimizer.zero_grad(set_to_none=True)
-        pieces = -(-batch.chosen.shape[1] // self.stack.room(self.models))
+        pieces = -(-batch.chosen.shape[1] // self.room)
         for number, piece in enumerate(batch.chosen.chunk(pieces, dim=1)):
             seeds = batch.seeds + number
             noise = Noise(seeds[:, None], _rows(piece.shape[1], self.device))
             views = self.stack.views(self.flat, piece, *noise.stretch(self.config.smallest_crop))
-            logits = self.stack.training_logits(self.parameters.for_training(), views, seeds)
+            compiled = self.config.compiled and piece.shape[1] == self.config.batch_size
+            logits = self.stack.training_logits(self.parameters.for_training(), views, seeds, compiled=compiled)
             losses = F.cross_entropy(logits.flatten(0, 1), self.codes.gather(1, piece).flatten(), reduction="none")
             loss = (losses * self.weights.gather(1, piece).flatten()).sum() / batch.chosen.shape[1]
             loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
 
     @torch.no_grad()
     def center(self, state: State) -> Tensor:
         """Return ``(models, 2, d)``: what to normalise embeddings by when there is no batch to do it by."""
         members = torch.from_numpy(self.members).to(self.device)
         pieces = self.stack.whole_series(self.flat, members)
-        embedded = torch.cat([self.stack.embeddings(state, views) for views in pieces], dim=1)
-        return torch.stack([embedded.mean(1), embedded.var(1, unbiased=False)], dim=1)
+        return _center(torch.cat([self.stack.embeddings(state, views) for views in pieces], dim=1))
 
 
 @dataclass(frozen=True)
@@ -349,15 +367,16 @@ class _Epoch:
 
     @classmethod
     def of(cls, trainer: Trainer, epoch: int) -> _Epoch:
-        """Draw an epoch; all its batches are equally large."""
+        """Draw an epoch; the last batch is filled up with series of the first, for all are equally large."""
         rng = np.random.default_rng([trainer.seed, epoch])
         batches, (models, own) = trainer.batches, trainer.members.shape
-        size = -(-own // batches)
-        order = np.stack([rng.permutation(row) for row in trainer.members])
+        size = min(trainer.config.batch_size, own)
+        turns = [rng.permutation(own) for _ in range(trainer.first + models)][trainer.first :]
+        order = np.take_along_axis(trainer.members, np.stack(turns), axis=1)
         order = np.take(order, np.arange(size * batches), axis=1, mode="wrap")
         seeds = np.stack(
             [np.random.default_rng([trainer.seed, epoch, model, 1]).integers(-(2**31), 2**31, batches, np.int32)
-             for model in range(models)], axis=1,
+             for model in range(trainer.first, trainer.first + models)], axis=1,
         )  # fmt: skip
         steps = np.arange(epoch * batches, (epoch + 1) * batches)
         rates = trainer.config.learning_rate * _rise_and_fall(steps, trainer.epochs * batches)
@@ -410,7 +429,7 @@ class _Best:
         everything = torch.arange(self.codes.shape[1], device=trainer.device).expand(trainer.models, -1)
         pieces = trainer.stack.whole_series(self.flat, everything)
         logits = torch.cat([trainer.stack.logits(state, center, views) for views in pieces], dim=1)
-        losses = F.cross_entropy(logits.flatten(0, 1), self.codes.flatten(), reduction="none")
+        losses = F.cross_entropy(logits.flatten(0, 1), self.codes.flatten(), reduction="none", ignore_index=-1)
         loss = losses.view(trainer.models, -1).mean(1)
         errors = (logits.argmax(-1) != self.codes).sum(1)
         return errors + loss / (1 + loss)
@@ -439,22 +458,40 @@ def _captured(take: Callable[[], None]) -> Callable[[], None]:
     return step
 
 
-def _narrow(name: str) -> bool:
-    """Whether a parameter may be used in half precision."""
-    return name.startswith(("encoder.transformer.", "encoder.norm."))
-
-
-def _aligned(rows: Tensor) -> Tensor:
-    """Pad rows so that what follows them begins where matrix products like it."""
-    return F.pad(rows, (0, -rows.shape[1] % 8))
-
-
 def _rows(count: int, device: torch.device) -> Tensor:
     return torch.arange(count, dtype=torch.int32, device=device)
 
 
-def _normalise(embedding: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    return (embedding - mean) * (variance + _VARIANCE_EPSILON).rsqrt()
+@cache
+def _embedding(config: NuTimeConfig, device: torch.device) -> Callable[..., Tensor]:
+    """Return a function of one model's parameters, its views and a seed; one for all fits, so compiled once."""
+    encoder = NuTime(config).to(device)
+
+    def embed(state: State, views: Tensor, seed: Tensor | None = None) -> Tensor:
+        noise = None if seed is None else Noise(seed, _rows(len(views), views.device))
+        return pool_tokens(functional_call(encoder, state, (views, noise)), POOL).float()
+
+    return embed
+
+
+@cache
+def _mapped_embedding(config: NuTimeConfig, device: torch.device, compiled: bool) -> Callable[..., Tensor]:
+    mapped = vmap(_embedding(config, device))
+    return torch.compile(mapped, dynamic=False) if compiled and device.type == "cuda" else mapped
+
+
+def _of_encoder(state: State) -> State:
+    return {name.removeprefix("encoder."): value for name, value in state.items() if name.startswith("encoder.")}
+
+
+def _head(state: State, embedding: Tensor, center: Tensor) -> Tensor:
+    normal = (embedding - center[:, :1]) * (center[:, 1:] + VARIANCE_EPSILON).rsqrt()
+    return normal @ state["head.weight"].mT + state["head.bias"][:, None]
+
+
+def _center(embedding: Tensor) -> Tensor:
+    """Return mean and variance over the batch, ``(models, 2, d)``."""
+    return torch.stack([embedding.mean(1), embedding.var(1, unbiased=False)], dim=1)
 
 
 def _flat(series: list[Array]) -> FlatSeries:

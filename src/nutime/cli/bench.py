@@ -1,0 +1,122 @@
+"""``nutime bench``: run a protocol, and write the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nutime.cli.bench_report import RESULTS, report
+
+if TYPE_CHECKING:
+    from nutime.bench.results import Result
+
+app = typer.Typer(help="Benchmark numbers one can trust.", no_args_is_help=True)
+app.command("report")(report)
+
+_NAMES = (
+    "probe, finetune, ucr, uea, tfc, fewshot, clustering, anomaly, ablation-encoding, ablation-scales, "
+    "ablation-window, ablation-dim, ablation-weighting, ablation-corpus"
+)
+
+
+@app.command("run")
+def run(
+    protocol: Annotated[str, typer.Argument(help=f"One of {_NAMES}.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File the results are appended to.")] = RESULTS,
+    sets: Annotated[str | None, typer.Option(help="Sets to run, comma-separated; all of the list else.")] = None,
+    named_list: Annotated[str | None, typer.Option("--list", help="A list of sets, such as 112 of ucr.")] = None,
+    weights: Annotated[str, typer.Option(help="Encoders, comma-separated; `random` is one.")] = "nutime-base",
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Choose the epoch on TEST data, as the paper did.")
+    ] = False,
+    peers: Annotated[bool, typer.Option("--peers", help="Run aeon's classifiers beside.")] = False,
+    models: Annotated[int, typer.Option(help="Models of an ensemble.")] = 5,
+    corpus: Annotated[str | None, typer.Option(help="Corpus folder that ablations pretrain on.")] = None,
+    steps: Annotated[int, typer.Option(help="Steps of an ablation's pretraining.")] = 2000,
+    batch: Annotated[int, typer.Option(help="Series a step of an ablation's pretraining.")] = 256,
+    data_dir: Annotated[str | None, typer.Option(help="Archive folder; NUTIME_DATA unless given.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda …; the best there is unless given.")] = None,
+) -> None:
+    """Run a protocol, set by set; what is in the file already is not run again.
+
+    Example: `nutime bench run probe --weights nutime-base,nutime-paper,random`
+    """
+    import torch
+    from rich.console import Console
+
+    from nutime.bench.protocols import PROTOCOLS, Request
+    from nutime.bench.results import ResultFile
+    from nutime.bench.run import run as run_protocol
+
+    if protocol not in PROTOCOLS:
+        raise typer.BadParameter(f"{protocol!r} is not one of {', '.join(PROTOCOLS)}", param_hint="PROTOCOL")
+    chosen = PROTOCOLS[protocol]
+    named_list = named_list or next(iter(chosen.lists))
+    if named_list not in chosen.lists:
+        raise typer.BadParameter(f"{protocol} has the lists {', '.join(chosen.lists)}", param_hint="--list")
+    console = Console(stderr=True)
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    request = Request(
+        tuple(weights.split(",")),
+        "paper" if paper else "honest",
+        peers,
+        models,
+        device,
+        corpus,
+        steps,
+        batch,
+        str(out.parent / "encoders"),
+    )
+    console.print(f"{protocol}: {chosen.about}; {request.selection} protocol; on {device}")
+
+    def tell(dataset: str, method: str, results: Sequence[Result]) -> None:
+        last = results[-1]
+        scores = "  ".join(f"{name} {value:.3f}" for name, value in last.scores.items())
+        console.print(f"{dataset:36} {method:24} {scores}  {last.seconds:.1f} s", highlight=False)
+
+    state = run_protocol(
+        protocol,
+        chosen.methods(request),
+        sets.split(",") if sets else chosen.lists[named_list],
+        ResultFile(out),
+        data_dir=data_dir,
+        device=_device_name(device),
+        load=chosen.load,
+        report=tell,
+    )
+    _summarise(protocol, request.selection, out, console, missing=len(state.missing))
+    for name, reason in state.missing.items():
+        console.print(f"not run: {name}: {reason}", style="dim", highlight=False)
+
+
+def _summarise(protocol: str, selection: str, out: Path, console: object, missing: int) -> None:
+    """Print the mean scores of every method over the sets it has in the file."""
+    from collections import defaultdict
+
+    import numpy as np
+    from rich.console import Console
+    from rich.table import Table
+
+    from nutime.bench.results import ResultFile
+
+    by_method: dict[str, dict[str, list[dict[str, float]]]] = defaultdict(lambda: defaultdict(list))
+    for result in ResultFile(out):
+        if result.protocol == protocol and result.selection == selection:
+            by_method[result.method][result.dataset].append(result.scores)
+    names = sorted({name for sets in by_method.values() for runs in sets.values() for name in runs[0]})
+    table = Table("method", "sets", *names, title=f"{protocol}, {selection} protocol")
+    for method, sets in by_method.items():
+        means = [np.mean([np.mean([run[name] for run in runs]) for runs in sets.values()]) for name in names]
+        table.add_row(method, str(len(sets)), *(f"{100 * mean:.2f}" for mean in means))
+    Console().print(table)
+    assert isinstance(console, Console)
+    console.print(f"results: {out}; {missing} set(s) not run")
+
+
+def _device_name(device: str) -> str:
+    import torch
+
+    return torch.cuda.get_device_name() if device.startswith("cuda") else device

@@ -1,0 +1,51 @@
+"""``nutime explore``: look at one's series in the browser."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from typing import Annotated
+
+import typer
+
+
+def explore(
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="DATA", help="A file of series or an archive name; the page can open others."),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 for any free one.")] = 8050,
+    host: Annotated[str, typer.Option(help="Address to listen on; by default only this machine sees it.")] = (
+        "127.0.0.1"
+    ),
+    weights: Annotated[str, typer.Option(help="Encoder: a shipped name or a folder.")] = "nutime-base",
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+) -> None:
+    """Show series, their map, neighbours, clusters, anomalies and attention on a local page.
+
+    Example: `nutime explore measurements.csv`
+    """
+    try:
+        from nutime.explore.page import LOOPBACK, bind
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"no module {error.name!r}; install the page with: pip install 'nutime[explore]'"
+        ) from None
+    from rich.console import Console
+
+    from nutime.encoder import NuTime
+    from nutime.explore.state import Desk, open_collection
+
+    desk = Desk(NuTime.from_pretrained(weights))
+    if data is not None:
+        with Console(stderr=True).status(f"reading {data}"):
+            desk.open(open_collection(data))
+    server = bind(desk, host, port)
+    if host not in LOOPBACK:
+        print(f"nutime: everyone who can reach {host} can see the data and open other", file=sys.stderr)
+    address = f"http://{f'[{host}]' if ':' in host else host}:{server.port}"
+    print(f"{address} (Ctrl-C ends it)", flush=True)
+    if not no_browser:
+        webbrowser.open(address)
+    server.serve_forever()
+    desk.close()

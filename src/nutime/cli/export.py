@@ -1,0 +1,32 @@
+"""``nutime export``: a model as an ONNX file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def export(
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="Shipped weights, or a folder of an encoder or a fitted estimator."),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
+    pool: Annotated[
+        str | None,
+        typer.Option(help="For an encoder: cls, mean, cls+mean or layers.", show_default="cls+mean"),
+    ] = None,
+) -> None:
+    """Write a model as an ONNX file that takes raw series, for programs without Python or torch.
+
+    Example: `nutime export nutime-base -o encoder.onnx`
+    """
+    from rich.console import Console
+
+    from nutime.export import export_onnx
+
+    with Console(stderr=True).status("tracing the network"):
+        about = export_onnx(model, out, pool=pool)
+    print(f"{out}: series (batch, {about['channels']} channels, length) → {', '.join(about['outputs'])}")

@@ -1,0 +1,239 @@
+"""The pictures of the page.
+
+Unusual here: a figure does not know whether it is seen in the light or in the dark. Backgrounds are
+transparent, the colours of data read well on both, and the ink of axes and texts comes from the style sheet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from html import escape
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from nutime.data.series import Array
+from nutime.explore.state import Analysis
+
+PALETTE = (
+    *("#4f86c6", "#f28e2b", "#59a14f", "#e15759", "#9c6fb0"),
+    *("#2fa4a0", "#c9a227", "#e377a2", "#8c6d5a", "#7f8fa6"),
+)
+SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross")
+SERIES_COLOUR, ATTENTION_COLOUR, PLAIN_COLOUR = "#3f7fc4", "245, 158, 11", "#7f8fa6"
+ANOMALY_SCALE = ((0, "#8fa9c9"), (0.6, "#8fa9c9"), (0.85, "#f2a541"), (1, "#d7263d"))
+
+#: Beyond this many points a map is drawn by the graphics card; below, it also works where there is none.
+GL_POINTS = 3000
+#: Classes with a colour and symbol of their own; the smallest ones beyond share one.
+CLASSES = len(PALETTE) * len(SYMBOLS)
+#: Points a line is drawn with; of more, the extremes of equal stretches are kept.
+LINE_POINTS, SPARK_POINTS = 2000, 240
+LABEL_CHARACTERS = 18
+SPARK_SIZE = (160, 44)
+
+_FONT = {"family": "system-ui, sans-serif", "size": 12}
+_CLEAR = "rgba(0,0,0,0)"
+_COLOUR_BAR = {"thickness": 10, "outlinewidth": 0}
+
+
+class Group(NamedTuple):
+    """Series drawn alike."""
+
+    name: str
+    members: NDArray[np.intp]
+
+
+def empty_figure(words: str = "") -> go.Figure:
+    """Return a figure with nothing but words."""
+    note = {"text": words, "showarrow": False, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5}
+    return _figure(xaxis={"visible": False}, yaxis={"visible": False}, annotations=[note])
+
+
+def map_figure(analysis: Analysis, kind: str, colour: str) -> go.Figure:
+    """Draw the map, coloured by ``label``, ``cluster`` or ``anomaly`` (plainly until that is known)."""
+    figure = _figure(
+        margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        dragmode="pan",
+        hovermode="closest",
+        uirevision=f"{analysis.key} {kind}",  # a new colour keeps the zoom
+        xaxis={"visible": False},
+        yaxis={"visible": False, "scaleanchor": "x"},
+        legend={"itemsizing": "constant", "bgcolor": _CLEAR, "title": _title(colour), "y": 1},
+    )
+    large = len(analysis) > GL_POINTS
+    draw = partial(
+        figure.add_scattergl if large else figure.add_scatter, mode="markers", marker_size=4 if large else 7
+    )
+    if colour == "anomaly" and analysis.scores is not None:
+        _draw_scores(draw, analysis.maps[kind], analysis.scores)
+    else:
+        _draw_groups(draw, analysis.maps[kind], list(_groups(analysis, colour)))
+    return figure
+
+
+def series_figure(values: Array, attention: NDArray[Any] | None) -> go.Figure:
+    """Draw one channel of a series over its windows, shaded by their share of attention."""
+    low, high = _padded_range(values)
+    figure = _figure(
+        margin={"l": 56, "r": 8, "t": 8, "b": 36},
+        hovermode="x",
+        showlegend=False,
+        xaxis={
+            "title": _title("point", standoff=6),
+            "zeroline": False,
+            "range": [-0.5, len(values) - 0.5],
+        },
+        yaxis={"zeroline": False, "range": [low, high], "exponentformat": "power", "automargin": True},
+    )
+    if attention is not None:
+        figure.add_heatmap(
+            z=[100 * attention],
+            x=np.linspace(0, len(values), len(attention) + 1) - 0.5,
+            y=[low, high],
+            zmin=0,
+            colorscale=[(0, f"rgba({ATTENTION_COLOUR}, 0)"), (1, f"rgba({ATTENTION_COLOUR}, 0.6)")],
+            colorbar={
+                **_COLOUR_BAR,
+                "title": _title("attention", side="right"),
+                "ticksuffix": " %",
+                "nticks": 5,
+            },
+            hovertemplate="attention %{z:.1f} %<extra></extra>",
+        )
+    points = kept_points(values, LINE_POINTS)
+    figure.add_scatter(
+        x=points,
+        y=values[points],
+        mode="lines" if len(values) > 1 else "markers",
+        line={"color": SERIES_COLOUR, "width": 1.8},
+        hovertemplate="%{y:.6g}<extra></extra>",
+    )
+    return figure
+
+
+def sparkline(values: Array, behind: Array) -> str:
+    """Draw a series over another, on one scale and each over the full width, as the address of an image."""
+    low = float(min(values.min(), behind.min()))
+    high = float(max(values.max(), behind.max()))
+    width, height = SPARK_SIZE
+    lines = (
+        f'<polyline points="{_corners(behind, low, high)}" stroke="#8b95a5" stroke-opacity=".55"/>'
+        f'<polyline points="{_corners(values, low, high)}" stroke="{SERIES_COLOUR}" stroke-width="1.5"/>'
+    )
+    image = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" preserveAspectRatio="none" '
+        'fill="none" stroke-linejoin="round"><style>*{vector-effect:non-scaling-stroke}</style>'
+        f"{lines}</svg>"
+    )
+    return f"data:image/svg+xml,{quote(image)}"
+
+
+def kept_points(values: Array, most: int) -> NDArray[np.intp]:
+    """Return the positions a line is drawn through: all, or the extremes of ``most / 2`` stretches."""
+    length = len(values)
+    if length <= most:
+        return np.arange(length)
+    stretch = -(-length // (most // 2))
+    rows = np.pad(values, (0, -length % stretch), mode="edge").reshape(-1, stretch)
+    starts = stretch * np.arange(len(rows))
+    extremes = np.concatenate([starts + rows.argmin(axis=1), starts + rows.argmax(axis=1), [0, length - 1]])
+    return np.unique(np.minimum(extremes, length - 1))
+
+
+def _figure(**layout: Any) -> go.Figure:
+    return go.Figure(
+        layout={
+            "template": "none",
+            "font": _FONT,
+            "paper_bgcolor": _CLEAR,
+            "plot_bgcolor": _CLEAR,
+            "margin": {"l": 0, "r": 0, "t": 0, "b": 0},
+            "hoverlabel": {"font": _FONT},
+            **layout,
+        }
+    )
+
+
+def _draw_scores(draw: Callable[..., Any], places: NDArray[Any], scores: NDArray[np.float64]) -> None:
+    order = np.argsort(scores, kind="stable")  # the most anomalous lie on top
+    draw(
+        **_points(places, order),
+        hovertemplate="series %{customdata}<br>anomaly score %{marker.color:.2f}<extra></extra>",
+        marker_color=scores[order],
+        marker_colorscale=ANOMALY_SCALE,
+        marker_cmin=0,
+        marker_cmax=1,
+        marker_colorbar={**_COLOUR_BAR, "title": _title("anomaly score", side="right"), "len": 0.6},
+    )
+
+
+def _draw_groups(draw: Callable[..., Any], places: NDArray[Any], groups: Sequence[Group]) -> None:
+    several = len(groups) > 1
+    for index, group in enumerate(groups):
+        draw(
+            **_points(places, group.members),
+            name=escape(_short(group.name)),
+            hovertemplate="series %{customdata}<br>%{fullData.name}<extra></extra>",
+            marker_color=PALETTE[index % len(PALETTE)] if several else PLAIN_COLOUR,
+            marker_symbol=SYMBOLS[index // len(PALETTE) % len(SYMBOLS)],
+            marker_opacity=0.85,
+            showlegend=several,
+        )
+
+
+def _points(places: NDArray[Any], members: NDArray[np.intp]) -> dict[str, Any]:
+    # A click is answered with the entry of a list, not of a packed array.
+    return {"x": places[members, 0], "y": places[members, 1], "customdata": members.tolist()}
+
+
+def _title(text: str, **place: Any) -> dict[str, Any]:
+    return {"text": text, "font": _FONT, **place}
+
+
+def _groups(analysis: Analysis, colour: str) -> Iterator[Group]:
+    """Yield the groups a colour tells apart; all series as one where there is nothing to tell them by."""
+    if colour == "label" and analysis.collection.labels is not None:
+        names, codes = np.unique(analysis.collection.labels, return_inverse=True)
+    elif colour == "cluster" and analysis.clusters is not None:
+        numbers, codes = np.unique(analysis.clusters, return_inverse=True)
+        names = np.array([f"cluster {number + 1}" for number in numbers])
+    else:
+        yield Group("series", np.arange(len(analysis)))
+        return
+    own = np.arange(len(names))
+    if len(names) > CLASSES:
+        own = np.sort(np.argsort(-np.bincount(codes), kind="stable")[: CLASSES - 1])
+    for code in own:
+        yield Group(str(names[code]), np.flatnonzero(codes == code))
+    if len(own) < len(names):
+        yield Group(f"{len(names) - len(own)} other classes", np.flatnonzero(~np.isin(codes, own)))
+
+
+def _short(name: str) -> str:
+    half = LABEL_CHARACTERS // 2  # names often differ in their last characters only
+    return name if len(name) <= LABEL_CHARACTERS else f"{name[:half]}…{name[1 - half :]}"
+
+
+def _padded_range(values: Array) -> tuple[float, float]:
+    """Return a range a little wider than the values, of positive width also where they are constant."""
+    low, high = float(values.min()), float(values.max())
+    margin = 0.06 * (high / 2 - low / 2) * 2 or max(abs(high) * 0.1, 1e-300)
+    return low - margin, high + margin
+
+
+def _corners(values: Array, low: float, high: float) -> str:
+    """Return the corners of a line in the box of a sparkline."""
+    width, height = SPARK_SIZE
+    if len(values) == 1:
+        values = np.repeat(values, 2)  # a single point is drawn as a level
+    points = kept_points(values, SPARK_POINTS)
+    span = high / 2 - low / 2  # halves, for the span of two huge values would overflow
+    share = (values[points].astype(np.float64) / 2 - low / 2) / span if span else np.full(len(points), 0.5)
+    x = (points + 0.5) * (width / len(values))
+    y = 2 + (height - 4) * (1 - share)
+    return " ".join(f"{left:.1f},{top:.1f}" for left, top in zip(x, y, strict=True))

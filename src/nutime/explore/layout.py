@@ -1,0 +1,240 @@
+"""What stands on the page, and in which words; what happens on it is told in ``page.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from dash import dcc, html
+
+from nutime.explore import drawing
+from nutime.explore.state import SAMPLE, TSNE_SERIES, Analysis, Collection
+
+#: Larger files are named on the command line instead: a browser holds an upload in memory, several times.
+UPLOAD_BYTES = 100 * 2**20
+NEIGHBOURS = 8
+_POLL_MS = 400
+
+
+class Card(NamedTuple):
+    """What a button says of a neighbour: on the screen, and to a screen reader."""
+
+    content: list[Any]
+    description: str
+    hidden: bool
+
+
+def layout(key: str | None, sets: Sequence[str]) -> html.Div:
+    """Return the page before anything happened, about the analysis called ``key``, offering archive sets."""
+    return html.Div(
+        [
+            html.Header(
+                [
+                    html.H1("nutime explore"),
+                    html.P("A map of your series, neighbours, clusters and anomalies.", className="tagline"),
+                    html.P(id="summary"),
+                    _intake(sets),
+                ]
+            ),
+            html.P(id="message", role="alert"),
+            html.P(id="trouble", role="alert"),
+            html.Div(
+                [html.Span(id="stage"), html.Progress(id="bar", **_aria(labelledby="stage"))],
+                id="progress",
+                role="status",
+                hidden=True,
+            ),
+            html.Main([_map_section(), _series_section(), _neighbour_section()]),
+            dcc.Store(id="key", data=key),
+            dcc.Store(id="ready"),
+            dcc.Store(id="drawn"),
+            dcc.Store(id="chosen"),
+            dcc.Store(id="marks"),
+            dcc.Interval(id="clock", interval=_POLL_MS),
+        ],
+        id="page",
+        className="open" if key else "empty",
+    )
+
+
+def _intake(sets: Sequence[str]) -> html.Div:
+    return html.Div(
+        [
+            dcc.Upload(
+                html.Button([html.B("Drop a file"), " or browse"], type="button"),
+                id="upload",
+                multiple=True,
+                max_size=UPLOAD_BYTES,
+                className="drop",
+                className_active="drop dragging",
+            ),
+            html.Div(
+                dcc.Dropdown(
+                    list(sets),
+                    id="bundled",
+                    placeholder="Or open a bundled set" if sets else "Sets come with nutime[archives]",
+                    disabled=not sets,
+                    clearable=False,
+                ),
+                className="sets",
+            ),
+            html.P(
+                "A file with a series a row, labels in a column named label: .csv, .tsv, .ts, .arff, "
+                ".parquet or .npz. It stays on this machine.",
+                className="hint",
+            ),
+            html.P("Reading …", id="reading", hidden=True, role="status"),
+        ],
+        id="intake",
+        **_data(limit=str(UPLOAD_BYTES)),
+    )
+
+
+def _map_section() -> html.Section:
+    return html.Section(
+        [
+            html.Div(
+                [
+                    html.H2("Map"),
+                    dcc.RadioItems(id="kind", value="pca", inline=True, className="choice"),
+                    html.Span("coloured by", className="hint"),
+                    dcc.RadioItems(id="colour", inline=True, className="choice"),
+                ],
+                className="bar",
+            ),
+            _graph("map", "Map of the embeddings; without a mouse, choose a series by its number", zoom=True),
+            html.P(id="map-note", className="hint"),
+        ],
+        className="map",
+    )
+
+
+def _series_section() -> html.Section:
+    return html.Section(
+        [
+            html.Div(
+                [
+                    html.H2(html.Label("Series", htmlFor="number")),
+                    html.Div(
+                        [
+                            html.Button("‹", id="previous", type="button", **_aria(label="previous series")),
+                            # Not of type number: such an input does not notice when its value is changed.
+                            dcc.Input(id="number", type="text", inputMode="numeric", value="0"),
+                            html.Button("›", id="next", type="button", **_aria(label="next series")),
+                        ],
+                        className="number",
+                    ),
+                    html.Div(dcc.Dropdown(id="channel", value=0, clearable=False), id="channels"),
+                    html.Span(id="facts", className="hint"),
+                ],
+                className="bar",
+            ),
+            _graph("series", "The chosen series, shaded by attention"),
+            html.P(id="series-note", className="hint"),
+        ],
+        className="series",
+    )
+
+
+def _neighbour_section() -> html.Section:
+    return html.Section(
+        [
+            html.Div(
+                [
+                    html.H2("Nearest neighbours"),
+                    html.Span(id="neighbour-note", className="hint"),
+                ],
+                className="bar",
+            ),
+            html.Div(
+                [html.Button(id={"neighbour": rank}, type="button", hidden=True) for rank in range(NEIGHBOURS)],
+                id="neighbours",
+            ),
+        ],
+        className="near",
+    )
+
+
+def _graph(name: str, description: str, zoom: bool = False) -> html.Div:
+    config: Any = {"displayModeBar": False, "scrollZoom": zoom}  # the bar of tools would cover the legend
+    graph = dcc.Graph(id=name, figure=drawing.empty_figure(), config=config, responsive=True)
+    return html.Div(graph, role="figure", className="graph", **_aria(label=description))
+
+
+def summary(collection: Collection) -> list[Any]:
+    """Say in a line what the data are."""
+    shortest, longest = collection.lengths
+    length = f"length {longest:,}" if shortest == longest else f"lengths {shortest:,} to {longest:,}"
+    facts = [f"{len(collection.series):,} series", length]
+    if collection.channels > 1:
+        facts.append(f"{collection.channels:,} channels")
+    if collection.labels is not None:
+        facts.append(f"{len(set(collection.labels.tolist())):,} classes")
+    if collection.interpolated:
+        facts.append(f"{collection.interpolated:,} missing values interpolated")
+    return [html.B(collection.name), f" {' · '.join(facts)}"]
+
+
+def map_note(analysis: Analysis) -> str:
+    """Say how to use the map, and what holds for it only with reservations."""
+    notes = ["Click a point for its series; scroll to zoom, drag to move, double-click to see all."]
+    if analysis.sampled:
+        notes.append(f"Clusters and anomaly scores are learned from {SAMPLE:,} of {len(analysis):,} series.")
+    if not analysis.allows_tsne:
+        notes.append(f"t-SNE takes 4 to {TSNE_SERIES:,} series.")
+    return " ".join(notes)
+
+
+def series_note(length: int) -> str:
+    """Explain the picture of a series."""
+    note = "Shading: the share of [CLS]'s attention that falls on each window, in the last layer."
+    if length > drawing.LINE_POINTS:
+        note += f" Drawn through the extremes of {length:,} points."
+    return note
+
+
+def facts(analysis: Analysis, index: int) -> str:
+    """Say what is known of a series by now."""
+    collection = analysis.collection
+    known = []
+    if collection.ids is not None:
+        known.append(collection.ids[index])
+    if collection.labels is not None:
+        known.append(f"label {collection.labels[index]}")
+    if analysis.clusters is not None:
+        known.append(f"cluster {analysis.clusters[index] + 1}")
+    if analysis.scores is not None:
+        known.append(f"anomaly score {analysis.scores[index]:.2f}")
+    return " · ".join(known)
+
+
+def neighbour_note(analysis: Analysis) -> str:
+    """Say what the neighbours' pictures show, or where they are."""
+    if analysis.points is None:
+        return "appear together with the map"
+    facts = "distance" if analysis.collection.labels is None else "label and distance"
+    return f"{facts}; the chosen series in grey, on one scale"
+
+
+def cards(analysis: Analysis, index: int, channel: int) -> list[Card]:
+    """Return a card a neighbour, then blank ones: the buttons stay where they are, and keep the focus."""
+    labels, series = analysis.collection.labels, analysis.collection.series
+    filled = []
+    for other, distance in analysis.neighbours(index, NEIGHBOURS):
+        label = "" if labels is None else str(labels[other])
+        content = [
+            html.Img(src=drawing.sparkline(series[other][channel], series[index][channel]), alt=""),
+            html.Span(f"#{other}", className="name"),
+            html.Span(label, className="label", title=label),
+            html.Span(f"{distance:.2f}", className="distance"),
+        ]
+        filled.append(Card(content, f"series {other} {label} at distance {distance:.2f}", hidden=False))
+    return filled + [Card([], "", hidden=True)] * (NEIGHBOURS - len(filled))
+
+
+def _aria(**attributes: str) -> dict[str, Any]:
+    return {f"aria-{name}": value for name, value in attributes.items()}
+
+
+def _data(**attributes: str) -> dict[str, Any]:
+    return {f"data-{name}": value for name, value in attributes.items()}

@@ -1,0 +1,378 @@
+"""A trained model as one ONNX file that takes raw series: gaps, resizing and normalisation are in the graph.
+
+Unusual here: the input contract of :mod:`nutime.data.series` stands here a second time, in tensor operations,
+so that a program with an ONNX runtime needs nothing of ours; :data:`CONTRACT`, which travels in the file,
+says what it may feed. The network itself is not written again: it is traced, each layer replaced by a twin
+that names attention as the single operator ONNX has for it, which a runtime computes faster than its parts.
+What stands on the embedding is computed in float64, as in Python.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nutime.encoder import NuTime, shipped_weights
+from nutime.model.config import NuTimeConfig
+from nutime.model.network import POOLS
+from nutime.model.transformer import Layer
+from nutime.transfer import storage
+from nutime.transfer.base import SeriesEstimator, Strategy
+from nutime.transfer.classifier import NuTimeClassifier
+from nutime.transfer.clusterer import NuTimeClusterer
+from nutime.transfer.detector import NuTimeDetector
+from nutime.transfer.finetune import FineTuned
+from nutime.transfer.probe import LinearProbe
+from nutime.transfer.trainer import POOL, VARIANCE_EPSILON
+from nutime.version import own_version
+
+CONTRACT = (
+    "series: float32 (batch, channels, length), raw values, any length from 1 on. NaN at the ends, in all "
+    "channels at once, is padding and is trimmed: pad series of unequal length with it. Any other NaN is a "
+    "missing value and is interpolated. A series with an infinite value, or with a channel of NaN alone, has "
+    "no answer: NaN, and -1 for a label."
+)
+#: The first version of ONNX that has attention as an operator.
+OPSET = 23
+
+
+def export_onnx(
+    model: str | Path | NuTime | SeriesEstimator, path: str | Path, *, pool: str | None = None
+) -> dict[str, Any]:
+    """Write a model as an ONNX file; return the metadata it carries as JSON, under the key ``nutime``.
+
+    Outputs are named: ``embedding`` for an encoder or a ``NuTimeEmbedder``; ``probabilities`` and ``label``
+    (an index into the metadata's ``classes``) for a classifier; ``distances`` and ``label`` for a clusterer;
+    ``anomaly_score`` for a detector, whose threshold is in the metadata.
+
+    Args:
+        model: shipped weights by name, a folder of an encoder or of a fitted estimator, or such an object.
+        path: the file to write.
+        pool: for an encoder: how tokens become an embedding, as in :meth:`nutime.NuTime.embed`. An estimator
+            keeps the one it was fitted with.
+    """
+    if not (find_spec("onnx") and find_spec("onnxscript")):
+        raise ValueError("export needs onnx and onnxscript; install them with: pip install 'nutime[onnx]'")
+    plan = plan_export(model, pool)
+    metadata = {
+        "nutime": own_version(),
+        "contract": CONTRACT,
+        "channels": plan.channels or "any",
+        "outputs": plan.outputs,
+        **plan.about,
+    }
+    program = _trace(plan)
+    program.model.metadata_props["nutime"] = json.dumps(metadata)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    program.save(path, external_data=False)
+    return metadata
+
+
+# ---- what is asked for -----------------------------------------------------------------------------------
+
+
+class Plan(NamedTuple):
+    """A model as it will be written.
+
+    Attributes:
+        graph: a module from raw series to the outputs.
+        channels: how many it takes; None for any number.
+        outputs: their names.
+        about: what else the file should say.
+    """
+
+    graph: nn.Module
+    channels: int | None
+    outputs: list[str]
+    about: dict[str, Any]
+
+
+def plan_export(model: str | Path | NuTime | SeriesEstimator, pool: str | None = None) -> Plan:
+    """Return the module that :func:`export_onnx` traces; run as it is, it answers the same."""
+    if isinstance(model, str | Path):
+        fitted = str(model) not in shipped_weights() and (Path(model) / storage.DOCUMENT).is_file()
+        model = storage.load(model) if fitted else NuTime.from_pretrained(model)
+    return _plan_encoder(model, pool) if isinstance(model, NuTime) else _plan_estimator(model, pool)
+
+
+def _plan_encoder(encoder: NuTime, pool: str | None) -> Plan:
+    pool = pool or "cls+mean"
+    if pool not in POOLS:
+        raise ValueError(f"pool must be one of {', '.join(POOLS)}; got {pool!r}")
+    channels = None if encoder.config.channels == 1 else encoder.config.channels
+    embedding = _embedding(encoder.config, encoder.state_dict(), pool)
+    return Plan(_Graph(embedding, encoder.config.length), channels, ["embedding"], {"pool": pool})
+
+
+def _plan_estimator(estimator: SeriesEstimator, pool: str | None) -> Plan:
+    if pool is not None:
+        raise ValueError(f"pool is for encoders; a {type(estimator).__name__} keeps the one of its fit")
+    check_is_fitted(estimator, "encoder_")
+    config, channels = estimator.encoder_.config, estimator.n_channels_in_
+    if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, FineTuned):
+        classes = _Classes(_finetuned(estimator.model_, config.replace(channels=channels)))
+        about = {"pool": POOL, "classes": estimator.classes_.tolist()}
+        return Plan(_Graph(classes, config.length), channels, ["probabilities", "label"], about)
+
+    answers = embedding = _embedding(config, estimator.encoder_.state_dict(), estimator.pool)
+    outputs, about = ["embedding"], {"pool": estimator.pool}
+    if isinstance(estimator, NuTimeClassifier):
+        answers, outputs = _Classes([_probe(embedding, estimator.model_)]), ["probabilities", "label"]
+        about["classes"] = estimator.classes_.tolist()
+    elif isinstance(estimator, NuTimeClusterer):
+        answers, outputs = _Clusters(embedding, estimator), ["distances", "label"]
+    elif isinstance(estimator, NuTimeDetector):
+        answers, outputs = _Anomalies(embedding, estimator), ["anomaly_score"]
+        about["threshold"] = 1 - estimator.contamination
+    return Plan(_Graph(answers, config.length), channels, outputs, about)
+
+
+# ---- the network -----------------------------------------------------------------------------------------
+
+
+class _OnnxLayer(Layer):
+    """The same layer with the same parameters; attention is one operator instead of its parts."""
+
+    def forward(self, tokens: Tensor, noise: Any = None) -> Tensor:
+        normal = self.attention_norm(tokens)
+        weights = torch.unflatten(self.qkv.weight, 0, (3, -1))
+        query, key, value = (F.linear(normal, weight) for weight in weights)
+        heads = {"q_num_heads": self.heads, "kv_num_heads": self.heads}
+        attended = torch.ops.onnx.Attention.opset23(query, key, value, **heads)[0]
+        return self._after_attention(tokens, attended, noise)
+
+
+class _Embedding(nn.Module):
+    """``(batch, channels, length)`` to ``(batch, d)``, as :meth:`nutime.NuTime.embed` does it."""
+
+    def __init__(self, encoder: NuTime, pool: str) -> None:
+        super().__init__()
+        self.encoder, self.pool = encoder, pool
+
+    def forward(self, series: Tensor) -> Tensor:
+        if self.encoder.config.channels > 1:
+            return self.encoder.pooled(series, self.pool)
+        pooled = self.encoder.pooled(series.flatten(0, 1).unsqueeze(1), self.pool)
+        return pooled.reshape(series.shape[0], -1)
+
+
+def _embedding(config: NuTimeConfig, weights: Mapping[str, Tensor], pool: str) -> nn.Module:
+    encoder = NuTime(config)
+    encoder.transformer.layers = nn.ModuleList(_OnnxLayer(config, index) for index in range(config.depth))
+    encoder.load_state_dict(weights)
+    return _Embedding(encoder, pool)
+
+
+# ---- what stands on it -----------------------------------------------------------------------------------
+
+
+class _Standardise(nn.Module):
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, mean: Any, scale: Any) -> None:
+        super().__init__()
+        self.register_buffer("mean", _float64(mean))
+        self.register_buffer("scale", _float64(scale))
+
+    def forward(self, embedding: Tensor) -> Tensor:
+        return (embedding.double() - self.mean) / self.scale
+
+
+def _with_head(embedding: nn.Module, mean: Any, scale: Any, weight: Any, bias: Any) -> nn.Module:
+    linear = nn.Linear(weight.shape[1], weight.shape[0], dtype=torch.float64)
+    linear.load_state_dict({"weight": _float64(weight), "bias": _float64(bias)})
+    return nn.Sequential(embedding, _Standardise(mean, scale), linear)
+
+
+def _probe(embedding: nn.Module, probe: Strategy) -> nn.Module:
+    assert isinstance(probe, LinearProbe)
+    return _with_head(embedding, probe.mean, probe.scale, probe.coef, probe.intercept)
+
+
+def _finetuned(ensemble: FineTuned, config: NuTimeConfig) -> list[nn.Module]:
+    """Return the members one by one. Nothing else here knows how an ensemble is kept."""
+    members = []
+    for index, (mean, variance) in enumerate(ensemble.center):
+        own = {name.removeprefix("encoder."): tensor[index] for name, tensor in ensemble.state.items()}
+        weight, bias = own.pop("head.weight"), own.pop("head.bias")
+        scale = (variance + VARIANCE_EPSILON).sqrt()
+        members.append(_with_head(_embedding(config, own, POOL), mean, scale, weight, bias))
+    return members
+
+
+class _Classes(nn.Module):
+    """The mean probability over all members, and the likeliest class."""
+
+    def __init__(self, members: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    def forward(self, series: Tensor) -> tuple[Tensor, Tensor]:
+        probabilities = torch.stack([member(series).softmax(-1) for member in self.members]).mean(0)
+        return probabilities, probabilities.argmax(-1)
+
+
+class _Clusters(nn.Module):
+    """The distance to every centre, and the nearest one."""
+
+    centers: Tensor
+
+    def __init__(self, embedding: nn.Module, clusterer: NuTimeClusterer) -> None:
+        super().__init__()
+        self.points = nn.Sequential(embedding, _Standardise(clusterer.mean_, clusterer.scale_))
+        self.register_buffer("centers", _float64(clusterer.cluster_centers_))
+
+    def forward(self, series: Tensor) -> tuple[Tensor, Tensor]:
+        distances = _squared_distances(self.points(series), self.centers).sqrt()
+        return distances, distances.argmin(-1)
+
+
+class _Anomalies(nn.Module):
+    """What :meth:`nutime.NuTimeDetector.anomaly_score` returns."""
+
+    vectors: Tensor
+    shares: Tensor
+    levels: Tensor
+    ranks: Tensor
+
+    def __init__(self, embedding: nn.Module, detector: NuTimeDetector) -> None:
+        super().__init__()
+        self.points = nn.Sequential(embedding, _Standardise(detector.mean_, detector.scale_))
+        self.gamma = detector.gamma_
+        self.register_buffer("vectors", _float64(detector.support_vectors_))
+        self.register_buffer("shares", _float64(detector.dual_coef_))
+        self.register_buffer("levels", _float64(detector.score_levels_))
+        self.register_buffer("ranks", _float64(detector.score_ranks_))
+
+    def forward(self, series: Tensor) -> Tensor:
+        kernel = (-self.gamma * _squared_distances(self.points(series), self.vectors)).exp()
+        score = (kernel @ self.shares).clamp(max=1)
+        upper = (score.unsqueeze(-1) >= self.levels).sum(-1).clamp(1, self.levels.shape[0] - 1)
+        low, high = self.levels[upper - 1], self.levels[upper]
+        share = torch.where(high > low, (score - low) / (high - low), 1.0)
+        return 1 - torch.lerp(self.ranks[upper - 1], self.ranks[upper], share)
+
+
+def _squared_distances(points: Tensor, others: Tensor) -> Tensor:
+    squares = points.square().sum(-1, keepdim=True) + others.square().sum(-1)
+    return (squares - 2 * points @ others.T).clamp(min=0)
+
+
+def _float64(values: Any) -> Tensor:
+    return torch.as_tensor(values).detach().double().cpu()
+
+
+# ---- the input contract ----------------------------------------------------------------------------------
+
+
+class _Graph(nn.Module):
+    """Raw series in, answers out. A graph cannot raise: a series that breaks the contract gets none."""
+
+    def __init__(self, answers: nn.Module, length: int) -> None:
+        super().__init__()
+        self.answers, self.length = answers, length
+
+    def forward(self, series: Tensor) -> tuple[Tensor, ...]:
+        known = ~series.isnan()
+        sound = known.any(-1).all(-1) & ~series.isinf().any(-1).any(-1)
+        found = self.answers(_resize(_fill_gaps(series, known), known.any(1), self.length))
+        outputs = found if isinstance(found, tuple) else (found,)
+        return tuple(_where_sound(sound, output) for output in outputs)
+
+
+def _where_sound(sound: Tensor, answer: Tensor) -> Tensor:
+    answer, no_answer = (answer.float(), torch.nan) if answer.is_floating_point() else (answer, -1)
+    return torch.where(sound.reshape(-1, *[1] * (answer.dim() - 1)), answer, no_answer)
+
+
+def _fill_gaps(series: Tensor, known: Tensor) -> Tensor:
+    """Interpolate missing values as ``as_series`` does, in float64; beyond the known ones, hold the last."""
+    length = series.shape[-1]
+    point = torch.arange(length)
+    rank = known.long().cumsum(-1)  # how many points are known up to and including each
+    # The places of the known points side by side; one more slot takes what is left over.
+    slot = torch.where(known, rank - 1, length)
+    places = F.pad(torch.zeros_like(slot), (0, 1)).scatter(-1, slot, point.expand_as(slot))
+    before = places.gather(-1, (rank - 1).clamp(min=0))
+    after = places.gather(-1, torch.minimum(rank - known.long(), rank[..., -1:] - 1).clamp(min=0))
+    low, high = series.gather(-1, before).double(), series.gather(-1, after).double()
+    share = (point - before).double() / (after - before).clamp(min=1).double()
+    return (low + (high - low) * share).float()
+
+
+def _resize(series: Tensor, inside: Tensor, length: int) -> Tensor:
+    """Trim every series to what is ``inside``, then resize it as ``resample`` does, digit for digit."""
+    end = series.shape[-1]
+    point = torch.arange(end)
+    first = torch.where(inside, point, end - 1).amin(-1, keepdim=True)
+    last = torch.maximum(torch.where(inside, point, 0).amax(-1, keepdim=True), first)
+    size = last - first + 1
+    centre = torch.arange(length, dtype=torch.float64) + 0.5
+    position = torch.minimum((centre * (size.double() / length) - 0.5).clamp(min=0), (size - 1).double())
+    left = position.long()
+    weight = (position - left.double()).float().unsqueeze(1)
+    before = _pick(series, first + left)
+    after = _pick(series, torch.minimum(first + left + 1, last))
+    mixed = (1 - weight) * before + weight * after
+    return mixed.clamp(torch.minimum(before, after), torch.maximum(before, after))
+
+
+def _pick(series: Tensor, place: Tensor) -> Tensor:
+    return series.gather(-1, place.unsqueeze(1).expand(-1, series.shape[1], -1))
+
+
+# ---- from module to file ---------------------------------------------------------------------------------
+
+
+def _trace(plan: Plan) -> Any:
+    from onnxscript import optimizer
+
+    free = {0: "batch", 1: "channels", 2: "length"}
+    if plan.channels is not None:
+        del free[1]
+    shapes = {"series": {axis: torch.export.Dim(name) for axis, name in free.items()}}
+    example = torch.randn(3, plan.channels or 2, 50)
+    with _quietly():
+        # Strict tracing understands len(tensor), which would otherwise fix the size of the batch.
+        traced = torch.export.export(plan.graph.eval(), (example,), dynamic_shapes=shapes, strict=True)
+        program = torch.onnx.export(
+            traced,
+            input_names=["series"],
+            output_names=plan.outputs,
+            dynamic_shapes=shapes,
+            opset_version=OPSET,
+            # Its optimiser takes constants below 1e-8 for zero: the ε of the windows' deviation would go.
+            optimize=False,
+            verbose=False,
+        )
+        assert program is not None
+        optimizer.fold_constants(program.model, should_fold=lambda node: True)
+        optimizer.remove_unused_nodes(program.model)
+    return program
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep the exporter from telling which other libraries it did not find."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,106 @@
+"""Encoders on the Hugging Face Hub, by the mixin of ``huggingface_hub``.
+
+Unusual here: ``NuTime`` does not inherit the mixin, which would make every import of it need the library. An
+adapter that does is made when a hub id is loaded or pushed; until then nothing here knows of a network. Where
+files are cached, and whether the network may be used at all (``HF_HUB_OFFLINE``), is the library's to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nutime.model.network import count_parameters
+
+if TYPE_CHECKING:
+    from nutime.encoder import NuTime
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_PAPER = "https://openreview.net/forum?id=TwiSBZ0p9u"
+_CARD = """---
+{{ card_data }}
+---
+
+# {{ repo_id }}
+
+A [NuTime]({{ paper_url }}) encoder of time series: {{ parameters }} parameters, {{ config.channels }}
+channel(s), windows of {{ config.window }} points, series of any length resized to {{ config.length }}.
+
+```
+pip install 'nutime[hub]'
+```
+
+```python
+import nutime
+
+model = nutime.NuTime.from_pretrained("{{ repo_id }}")
+Z = model.embed(X)  # X: arrays, lists of unequal length, data frames; NaN is fine
+```
+
+`model.safetensors` holds the weights, `config.json` the network; loading them executes nothing.
+"""
+
+
+def is_hub_id(name: str | Path) -> bool:
+    """Tell whether a name reads ``owner/name``. A ``Path`` is always a folder."""
+    return isinstance(name, str) and _HUB_ID.fullmatch(name) is not None
+
+
+def load(kind: type[NuTime], hub_id: str, **options: Any) -> NuTime:
+    """Return the encoder of a hub id, downloaded or from the cache; ``options`` are the mixin's."""
+    with _one_line(f"there is no folder {hub_id!r}, and it cannot be loaded from the hub"):
+        encoder: NuTime = _adapter().from_pretrained(hub_id, kind=kind, **options).encoder
+    return encoder
+
+
+def push(encoder: NuTime, hub_id: str, **options: Any) -> str:
+    """Upload an encoder with a model card; ``options`` are the mixin's. Return the address of the commit."""
+    if not is_hub_id(hub_id):
+        raise ValueError(f"{hub_id!r} is no hub id; expected owner/name")
+    about = {"repo_id": hub_id, "config": encoder.config, "parameters": f"{count_parameters(encoder):,}"}
+    about |= options.pop("model_card_kwargs", None) or {}
+    with _one_line(f"{hub_id!r} cannot be pushed to the hub"):
+        return str(_adapter()(encoder).push_to_hub(hub_id, model_card_kwargs=about, **options))
+
+
+def _adapter() -> Any:
+    """Make the class that carries an encoder through the mixin: how it is saved, and how it is loaded."""
+    try:
+        from huggingface_hub import ModelHubMixin, snapshot_download
+    except ImportError:
+        raise ValueError("huggingface_hub is missing; install it with: pip install 'nutime[hub]'") from None
+
+    class HubEncoder(
+        ModelHubMixin,
+        library_name="nutime",
+        tags=["time-series", "embeddings"],
+        paper_url=_PAPER,
+        model_card_template=_CARD,
+    ):
+        def __init__(self, encoder: NuTime) -> None:
+            self.encoder = encoder
+
+        def _save_pretrained(self, save_directory: Path) -> None:
+            self.encoder.save(save_directory)
+
+        @classmethod
+        def _from_pretrained(cls, *, model_id: str, **options: Any) -> HubEncoder:
+            kind = options.pop("kind")
+            files = ["config.json", "model.safetensors"]
+            folder = snapshot_download(model_id, allow_patterns=files, **options)
+            return cls(kind.from_pretrained(Path(folder)))
+
+    return HubEncoder
+
+
+@contextmanager
+def _one_line(failure: str) -> Iterator[None]:
+    """Tell in one line what went wrong; what a network and its libraries raise has no common type."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{failure}: {reason}") from error

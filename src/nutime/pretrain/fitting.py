@@ -1,0 +1,92 @@
+"""What some encodings take from data before training: the bins of PLE-Q and PLE-T, the statistics of z-scores.
+
+They are part of the weights, but no gradient reaches them. The paper's own encoding needs nothing of the kind.
+PLE-T sets its bins where they tell targets apart: classes, or in a corpus, which has none, the sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nutime.data.corpus import Corpus
+from nutime.data.series import Array, resample
+from nutime.model.config import NuTimeConfig
+from nutime.model.network import NuTimeNetwork
+from nutime.model.scalars import PiecewiseLinearEmbedding
+from nutime.model.windows import split_windows, window_statistics
+
+#: Series of a corpus that are looked at; they have 64,000 windows in the paper's network.
+SAMPLE = 2000
+
+
+def needs_fitting(config: NuTimeConfig) -> bool:
+    """Whether a network of this kind takes anything from data."""
+    binned = config.scalar_embedding in ("ple-q", "ple-t")
+    return config.normalization == "zscore" or (
+        binned and config.normalization in ("window", "instance+tokens") and config.embeds_scalars
+    )
+
+
+def fit_to_corpus(network: NuTimeNetwork, corpus: Corpus, seed: int = 0) -> None:
+    """Fit to a sample of a corpus."""
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(rng.choice(len(corpus), min(SAMPLE, len(corpus)), replace=False))
+    sample = corpus.take(chosen)
+    series = [values[None] for values in np.split(sample.values.numpy(), sample.starts.numpy()[1:])]
+    firsts = [source.first for source in corpus.sources]
+    fit_to_series(network, series, np.searchsorted(firsts, chosen, side="right"))
+
+
+@torch.no_grad()
+def fit_to_series(network: NuTimeNetwork, series: Sequence[Array], targets: NDArray[np.intp]) -> None:
+    """Fit to ``(channels, length)`` series and what is to be told apart, one target a series."""
+    config, tokens = network.config, network.tokens
+    resized = torch.from_numpy(resample(list(series), config.length)).double()
+    if config.normalization == "zscore":
+        std = float(resized.std())
+        tokens.corpus_statistics.copy_(torch.tensor([float(resized.mean()), std or 1.0]))
+        return
+    whole = config.normalization != "window"
+    statistics = window_statistics(resized if whole else split_windows(resized, config.window))
+    for module, scalars in zip(tokens.scalar_embeddings, (statistics.mean, statistics.std), strict=True):
+        assert isinstance(module, PiecewiseLinearEmbedding)
+        values = scalars.flatten().numpy()
+        bins = len(module.edges) - 1
+        if config.scalar_embedding == "ple-t":
+            edges = tree_edges(values, np.repeat(targets, values.size // len(targets)), bins)
+        else:
+            edges = quantile_edges(values, bins)
+        module.set_edges(torch.from_numpy(edges))
+
+
+def quantile_edges(values: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
+    """Return ``bins + 1`` increasing edges with about as many values in every bin."""
+    return _increasing(np.asarray(np.quantile(values, np.linspace(0, 1, bins + 1)), np.float64), bins + 1)
+
+
+def tree_edges(values: NDArray[np.float64], targets: NDArray[np.intp], bins: int) -> NDArray[np.float64]:
+    """Return ``bins + 1`` increasing edges where a decision tree would cut to tell targets apart."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    tree = DecisionTreeClassifier(max_leaf_nodes=max(2, bins), random_state=0).fit(values[:, None], targets).tree_
+    cuts = tree.threshold[tree.feature >= 0]
+    return _increasing(np.concatenate([[values.min()], cuts, [values.max()]]), bins + 1)
+
+
+def _increasing(edges: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Drop edges that are the same, and halve the widest bins until there are as many as asked for."""
+    low, high = edges.min(), edges.max()
+    size = max(abs(low), abs(high))
+    if high - low <= 1e-9 * size:  # all values are one; let it lie in the middle of something
+        return np.linspace(low - (0.5 * size or 0.5), high + (0.5 * size or 0.5), count)
+    edges = np.unique(edges)
+    edges = edges[np.diff(edges, prepend=-np.inf) > 1e-12 * size]
+    edges = edges[:count]
+    while len(edges) < count:
+        widest = np.diff(edges).argmax()
+        edges = np.insert(edges, widest + 1, (edges[widest] + edges[widest + 1]) / 2)
+    return edges

@@ -1,0 +1,27 @@
+"""A short benchmark as a process of its own: ``python bench_job.py ARCHIVES RESULTS``."""
+
+import sys
+
+import torch
+from bench_data import tiny_encoder
+
+from nutime.bench.methods import Finetune
+from nutime.bench.results import ResultFile
+from nutime.bench.run import run
+from nutime.transfer import trainer
+
+SETS = ("Chinatown", "Coffee", "BeetleFly", "BirdChicken", "SonyAIBORobotSurface1")
+
+
+def work(archives, results):
+    torch.set_num_threads(1)
+    usual, trainer.LEAST_STEPS = trainer.LEAST_STEPS, 1
+    method = Finetune("nutime-tiny", tiny_encoder(), n_models=1, changes={"epochs": 12})
+    try:
+        run("finetune", [method], SETS, ResultFile(results), data_dir=str(archives))
+    finally:
+        trainer.LEAST_STEPS = usual
+
+
+if __name__ == "__main__":
+    work(*sys.argv[1:])

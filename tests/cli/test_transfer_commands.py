@@ -1,0 +1,471 @@
+"""The everyday commands: what a user with a file gets, and what is said when something is wrong."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from nutime import NuTimeClassifier, NuTimeClusterer, NuTimeDetector, NuTimeEmbedder
+from nutime.cli import main
+from nutime.cli.everyday import SHIPPED, Pool
+from nutime.encoder import DEFAULT_WEIGHTS, NuTime
+from nutime.model.config import NuTimeConfig
+from nutime.model.network import POOLS
+from nutime.transfer.classifier import STRATEGIES
+
+TINY = NuTimeConfig(window=4, length=32, dim=32, depth=1, heads=2, head_dim=16, mlp_dim=32, scalar_dim=8, scales=3)
+COMMANDS = ["embed", "fit", "predict", "cluster", "detect"]
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def nutime(capfd, monkeypatch):
+    """Run the command line as a process would, without the seconds a process takes to start."""
+
+    def run(*arguments, stdin=""):
+        monkeypatch.setattr(sys, "argv", ["nutime", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capfd.readouterr()
+        code = None
+        try:
+            main.main()
+        except SystemExit as done:
+            code = done.code
+        return Done(code or 0, *capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    torch.manual_seed(0)
+    return NuTime(TINY).save(tmp_path_factory.mktemp("encoder"))
+
+
+def waves(n=24, seed=0):
+    """Return slow and fast waves in turn, and the names of their classes."""
+    rng = np.random.default_rng(seed)
+    fast = np.arange(n) % 2
+    time = np.linspace(0, 6, 40)
+    X = np.sin((2 + 6 * fast[:, None]) * time + rng.uniform(0, 6, (n, 1))) * (1 + 4 * fast[:, None])
+    return X + rng.normal(0, 0.05, X.shape), np.array(["slow", "fast"])[fast]
+
+
+def write_csv(path, X, y):
+    """Write a table whose label column no reader finds by itself, with ids."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["patient", "speed", *[f"t{index}" for index in range(X.shape[1])]])
+        writer.writerows([f"p{index}", label, *x] for index, (x, label) in enumerate(zip(X, y, strict=True)))
+    return path
+
+
+@pytest.fixture
+def train(tmp_path):
+    return write_csv(tmp_path / "train.csv", *waves())
+
+
+@pytest.fixture
+def chosen():
+    return ["--label", "speed", "--id", "patient"]
+
+
+def rows_of(text):
+    return list(csv.DictReader(text.splitlines()))
+
+
+def read_rows(path):
+    return rows_of(path.read_text())
+
+
+# ---- all commands -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_an_example(nutime, command):
+    done = nutime(command, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert f"Example: nutime {command}" in done.out
+
+
+def test_options_offer_what_the_library_has():
+    from nutime.cli.transfer import Strategy
+
+    assert SHIPPED == DEFAULT_WEIGHTS
+    assert tuple(Pool) == POOLS
+    assert set(Strategy) == set(STRATEGIES)
+
+
+def test_a_pipe_of_real_processes_reads_standard_input_and_writes_standard_output(train, weights, chosen):
+    command = [sys.executable, "-m", "nutime", "embed", "-", "-o", "-", "--weights", weights, *chosen]
+    done = subprocess.run(command, stdin=train.open(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(done.stdout)
+    assert [row["id"] for row in rows] == [f"p{index}" for index in range(24)]
+    assert "standard input: 24 series" in done.stderr
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c != "fit"])
+def test_json_and_results_do_not_share_standard_output(nutime, train, command):
+    model = ["model"] if command == "predict" else []
+    assert nutime(command, *model, train, "-o", "-", "--json").code == 2
+
+
+@pytest.mark.parametrize("command", ["embed", "cluster", "detect"])
+def test_the_input_is_never_overwritten(nutime, train, weights, chosen, command):
+    before = train.read_bytes()
+    done = nutime(command, train, "-o", train, "--weights", weights, *chosen)
+    assert done.code == 1
+    assert "is the input" in done.err
+    assert train.read_bytes() == before
+
+
+FILES = {
+    "bad.csv": "label,a,b\nx,1,2\ny,1,oops\n",
+    "empty.csv": "",
+    "gap.csv": "label,a,b\nx,1,2\ny,,\n",
+    "one.csv": "label,a,b\nx,1,2\nx,2,3\n",
+    "plain.csv": "1.5,2\n2,3\n3,5\n",
+    "single.csv": "label,a,b\nx,1,2\n",
+    "three.ts": "@univariate false\n@dimensions 3\n@classLabel true x y\n@data\n1,2:3,4:5,6:x\n1,2:3,4:5,7:y\n",
+}
+MISTAKES = {
+    "a file that is not there": ["embed nowhere.csv -o OUT.csv", "nowhere.csv: cannot be read: No such file"],
+    "a set that does not exist": ["embed GunPoit -o OUT.csv", "closest names: GunPoint"],
+    "an empty file": ["embed empty.csv -o OUT.csv", "empty.csv: holds no series"],
+    "a malformed file": ["cluster bad.csv -o OUT.csv", "bad.csv:3: column 'b': 'oops' is not a number"],
+    "a series without values": ["detect gap.csv -o OUT.csv", "gap.csv: series 1: has only NaN"],
+    "a suffix nobody writes": ["embed plain.csv -o OUT.xlsx", "OUT.xlsx: unknown suffix; results are written as"],
+    "weights that are not there": ["cluster plain.csv -o OUT.csv --weights no", "nutime: no weights 'no'"],
+    "a column that is not there": ["embed plain.csv -o OUT.csv --label kind", "has no column 'kind'"],
+    "no labels to learn": ["fit plain.csv -o OUT", "plain.csv: has no labels; name their column with --label"],
+    "labels of one class": ["fit one.csv -o OUT --weights TINY", "one.csv: y has one class, 'x'"],
+    "a single series to cluster": ["cluster single.csv -o OUT.csv --weights TINY", "single.csv: choosing"],
+    "a single series to detect by": ["detect single.csv -o OUT.csv --weights TINY", "at least 2 series"],
+    "other channels to detect by": [
+        "detect three.ts --reference one.csv -o OUT.csv --weights TINY",
+        "three.ts: X has 3 channel(s)",
+    ],
+    "a folder that is no model": ["predict . plain.csv -o OUT.csv", "estimator.json: not a readable estimator"],
+}
+
+
+@pytest.mark.parametrize(("line", "complaint"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_one_line_and_exit_code_1_and_leaves_nothing(
+    nutime, tmp_path, monkeypatch, weights, line, complaint
+):
+    monkeypatch.chdir(tmp_path)
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    done = nutime(*[str(weights) if word == "TINY" else word for word in line.split()])
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("nutime: ")
+    assert done.err.count("\n") == 1
+    assert complaint in done.err
+    assert {path.name for path in tmp_path.iterdir()} == set(FILES)
+
+
+WRONG_USAGE = [
+    "embed in.csv",
+    "embed in.csv -o out.csv --pool median",
+    "fit in.csv -o model --strategy guess",
+    "fit in.csv -o model --folds 1",
+    "fit in.csv -o model --holdout 1.5",
+    "fit in.csv -o model --holdout 0.2 --folds 5",
+    "fit in.csv -o model --epochs 3",
+    "fit in.csv -o model --n-models 3",
+    "cluster in.csv -o out.csv -k 0",
+    "detect in.csv -o out.csv --contamination 0.6",
+]
+
+
+@pytest.mark.parametrize("line", WRONG_USAGE)
+def test_wrong_usage_is_exit_code_2(nutime, line):
+    assert nutime(*line.split()).code == 2
+
+
+# ---- embed --------------------------------------------------------------------------------------------
+
+
+def test_embed_writes_ids_labels_and_the_vectors_of_the_library(nutime, tmp_path, train, weights, chosen):
+    done = nutime("embed", train, "-o", tmp_path / "e.parquet", "--weights", weights, "--json", *chosen)
+    described = json.loads(done.out)
+    assert (described["series"], described["dimensions"], described["pool"]) == (24, 64, "cls+mean")
+    found = pq.read_table(tmp_path / "e.parquet")
+    assert found.column_names == ["id", "label", *[f"e{index}" for index in range(64)]]
+    assert found["label"].to_pylist() == waves()[1].tolist()
+    vectors = np.stack([found[f"e{index}"].to_numpy() for index in range(64)], axis=1)
+    assert vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, NuTimeEmbedder(weights).fit_transform(list(waves()[0])))
+
+
+def test_embed_takes_the_pool_asked_for(nutime, tmp_path, train, weights, chosen):
+    nutime("embed", train, "-o", tmp_path / "e.npz", "--pool", "cls", "--weights", weights, *chosen)
+    with np.load(tmp_path / "e.npz") as found:
+        assert found["e"].shape == (24, 32)
+
+
+def test_embed_accepts_series_of_unequal_length_with_gaps(nutime, tmp_path, weights):
+    (tmp_path / "in.csv").write_text("id,a,b,c,d\np,1,2,,\nq,1,,3,4\nr,5,6,7,8\n")
+    done = nutime("embed", tmp_path / "in.csv", "-o", tmp_path / "e.csv", "--weights", weights)
+    assert "3 series of lengths 2 to 4" in done.out
+    assert [row["id"] for row in read_rows(tmp_path / "e.csv")] == ["p", "q", "r"]
+
+
+def test_embed_accepts_several_channels(nutime, tmp_path, weights):
+    (tmp_path / "three.ts").write_text(FILES["three.ts"])
+    done = nutime("embed", tmp_path / "three.ts", "-o", tmp_path / "e.npz", "--weights", weights)
+    assert "2 series of length 2, 3 channels" in done.out
+    with np.load(tmp_path / "e.npz") as found:
+        assert found["e"].shape == (2, 3 * 64)
+        assert found["label"].tolist() == ["x", "y"]
+
+
+def test_embed_accepts_a_single_series(nutime, tmp_path, weights):
+    (tmp_path / "in.csv").write_text("1,2,3\n")
+    nutime("embed", tmp_path / "in.csv", "-o", tmp_path / "e.csv", "--weights", weights)
+    assert len(read_rows(tmp_path / "e.csv")) == 1
+
+
+# ---- fit and predict ----------------------------------------------------------------------------------
+
+
+def test_fit_measures_by_cross_validation_and_saves_a_model_of_all_series(
+    nutime, tmp_path, train, weights, chosen
+):
+    done = nutime("fit", train, "-o", tmp_path / "model", "--weights", weights, *chosen, "--json")
+    described = json.loads(done.out)
+    assert (described["classes"], described["folds"], described["validated"]) == (["fast", "slow"], 5, 24)
+    assert described["accuracy"] > 0.9
+    assert np.sum(described["confusion"]) == 24
+    X, y = waves()
+    expected = NuTimeClassifier(encoder=weights).fit(list(X), y).predict_proba(list(X))
+    found = NuTimeClassifier.load(tmp_path / "model").predict_proba(list(X))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_fit_prints_accuracy_confusions_and_where_the_model_is(nutime, tmp_path, train, weights, chosen):
+    done = nutime("fit", train, "-o", tmp_path / "model", "--weights", weights, *chosen)
+    assert "24 series of length 40, 2 classes" in done.out
+    assert "by 5-fold cross-validation" in done.out
+    assert "macro-F1" in done.out
+    assert "predicted →" in done.out
+    assert f"Model: {tmp_path / 'model'}" in done.out
+    assert done.err == ""
+
+
+def test_fit_measures_on_a_hold_out(nutime, tmp_path, train, weights, chosen):
+    done = nutime("fit", train, "-o", tmp_path / "m", "--weights", weights, *chosen, "--holdout", 0.25, "--json")
+    described = json.loads(done.out)
+    assert (described["holdout"], described["validated"]) == (0.25, 6)
+    assert "folds" not in described
+
+
+def test_fit_says_which_class_it_could_not_measure(nutime, tmp_path, weights):
+    text = "label,a,b,c\n" + "x,1,2,3\ny,3,2,1\n" * 3 + "rare,5,5,5\n"
+    (tmp_path / "in.csv").write_text(text)
+    done = nutime("fit", tmp_path / "in.csv", "-o", tmp_path / "model", "--weights", weights)
+    assert "a single series: rare" in done.out
+    assert NuTimeClassifier.load(tmp_path / "model").classes_.tolist() == ["rare", "x", "y"]
+
+
+def test_fit_of_two_series_measures_nothing_but_learns(nutime, tmp_path, weights):
+    (tmp_path / "in.csv").write_text("label,a,b\nx,1,2\ny,2,1\n")
+    done = nutime("fit", tmp_path / "in.csv", "-o", tmp_path / "model", "--weights", weights, "--json")
+    assert json.loads(done.out)["accuracy"] is None
+    assert (tmp_path / "model").is_dir()
+
+
+def test_many_classes_are_shown_by_their_confusions(nutime, tmp_path, weights):
+    rng = np.random.default_rng(0)
+    lines = [f"class{index % 15:02}," + ",".join(map(str, rng.normal(size=8))) for index in range(45)]
+    (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
+    done = nutime("fit", tmp_path / "in.csv", "-o", tmp_path / "model", "--weights", weights)
+    assert "most often confused" in done.out
+    assert len(done.out.splitlines()) < 15
+
+
+def test_a_label_that_looks_like_markup_is_printed_as_it_is(nutime, tmp_path, weights):
+    (tmp_path / "in.csv").write_text("label,a,b,c\n" + "[red]x,1,2,3\ny,3,2,1\n" * 3)
+    done = nutime("fit", tmp_path / "in.csv", "-o", tmp_path / "model", "--weights", weights)
+    assert "[red]x" in done.out
+
+
+def test_fit_again_with_the_same_seed_is_the_same(nutime, tmp_path, train, weights, chosen):
+    options = ["--weights", weights, *chosen, "--seed", 3, "--json"]
+    first, second = (json.loads(nutime("fit", train, "-o", tmp_path / name, *options).out) for name in "ab")
+    assert {**first, "model": None} == {**second, "model": None}
+
+
+@pytest.mark.slow
+def test_fit_finetunes_and_measures_on_a_fifth(nutime, tmp_path, weights, chosen):
+    train = write_csv(tmp_path / "train.csv", *waves(10))
+    options = ["--strategy", "finetune", "--epochs", 1, "--n-models", 1, "--weights", weights, "--json"]
+    done = nutime("fit", train, "-o", tmp_path / "model", *options, *chosen)
+    described = json.loads(done.out)
+    assert (described["holdout"], described["validated"]) == (0.2, 2)
+    model = NuTimeClassifier.load(tmp_path / "model")
+    assert (model.strategy, model.epochs, model.verbose) == ("finetune", 1, False)
+
+
+def test_of_a_file_with_two_splits_fit_reads_one_and_predict_the_other(nutime, tmp_path, weights):
+    (X, y), (X_test, y_test) = waves(), waves(10, seed=1)
+    np.savez(tmp_path / "set.npz", X_train=X, y_train=y, X_test=X_test, y_test=y_test)
+    done = nutime("fit", tmp_path / "set.npz", "-o", tmp_path / "model", "--weights", weights, "--json")
+    assert json.loads(done.out)["series"] == 24
+    done = nutime("predict", tmp_path / "model", tmp_path / "set.npz", "-o", tmp_path / "p.csv", "--json")
+    assert json.loads(done.out)["series"] == 10
+
+
+@pytest.fixture
+def model(tmp_path, weights):
+    X, y = waves()
+    return NuTimeClassifier(encoder=weights).fit(list(X), y).save(tmp_path / "model")
+
+
+def test_predict_writes_labels_and_probabilities_in_the_order_of_the_input(nutime, tmp_path, model, chosen):
+    X, y = waves(301, seed=1)  # more series than are asked about at a time
+    new = write_csv(tmp_path / "new.csv", X, y)
+    done = nutime("predict", model, new, "-o", tmp_path / "p.csv", *chosen)
+    rows = read_rows(tmp_path / "p.csv")
+    assert list(rows[0]) == ["id", "label", "predicted", "p_fast", "p_slow"]
+    assert [row["id"] for row in rows] == [f"p{index}" for index in range(301)]
+    classifier = NuTimeClassifier.load(model)
+    assert [row["predicted"] for row in rows] == classifier.predict(list(X)).tolist()
+    found = np.array([[row["p_fast"], row["p_slow"]] for row in rows], float)
+    np.testing.assert_allclose(found, classifier.predict_proba(list(X)), rtol=1e-4)
+    accuracy = classifier.score(list(X), y)
+    assert f"Accuracy: {100 * accuracy:.1f} %" in done.out
+
+
+def test_predict_without_labels_tells_no_accuracy(nutime, tmp_path, model):
+    np.savez(tmp_path / "new.npz", X=waves(5)[0])
+    done = nutime("predict", model, tmp_path / "new.npz", "-o", tmp_path / "p.csv", "--json")
+    described = json.loads(done.out)
+    assert "accuracy" not in described
+    assert sum(described["predicted"].values()) == 5
+
+
+def test_predict_names_labels_the_model_does_not_know(nutime, tmp_path, model, chosen):
+    X, y = waves(6)
+    new = write_csv(tmp_path / "new.csv", X, ["stopped", *y[1:]])
+    described = json.loads(nutime("predict", model, new, "-o", tmp_path / "p.csv", "--json", *chosen).out)
+    assert described["unknown_labels"] == ["stopped"]
+    assert described["accuracy"] <= 5 / 6
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_labels_that_were_numbers_in_python_are_recognised_in_a_file(nutime, tmp_path, weights, kind):
+    X, y = waves()
+    numbers = (y == "fast").astype(kind)
+    NuTimeClassifier(encoder=weights).fit(list(X), numbers).save(tmp_path / "model")
+    np.savez(tmp_path / "new.npz", X=X, y=numbers)
+    done = nutime("predict", tmp_path / "model", tmp_path / "new.npz", "-o", tmp_path / "p.csv", "--json")
+    assert json.loads(done.out)["accuracy"] > 0.9
+    assert list(read_rows(tmp_path / "p.csv")[0]) == ["label", "predicted", "p_0", "p_1"]
+
+
+def test_predict_with_an_embedder_embeds(nutime, tmp_path, train, weights, chosen):
+    embedder = NuTimeEmbedder(weights).fit(list(waves()[0]))
+    embedder.save(tmp_path / "model")
+    nutime("predict", tmp_path / "model", train, "-o", tmp_path / "e.npz", *chosen)
+    with np.load(tmp_path / "e.npz") as found:
+        np.testing.assert_array_equal(found["e"], embedder.transform(list(waves()[0])))
+
+
+def test_an_archive_set_is_learned_and_predicted_by_name(nutime, tmp_path):
+    pytest.importorskip("aeon")
+    fitted = json.loads(nutime("fit", "GunPoint", "-o", tmp_path / "model", "--json").out)
+    predicted = json.loads(
+        nutime("predict", tmp_path / "model", "GunPoint", "-o", tmp_path / "p.csv", "--json").out
+    )
+    assert (fitted["series"], predicted["series"]) == (50, 150)
+    assert fitted["accuracy"] > 0.85
+    assert predicted["accuracy"] > 0.9
+
+
+# ---- cluster ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [[], ["-k", 3]])
+def test_cluster_finds_the_clusters_of_the_library(nutime, tmp_path, train, weights, chosen, given):
+    done = nutime("cluster", train, "-o", tmp_path / "c.csv", *given, "--weights", weights, "--json", *chosen)
+    described = json.loads(done.out)
+    expected = NuTimeClusterer(3 if given else None, weights, random_state=0).fit(list(waves()[0]))
+    assert described["sizes"] == np.bincount(expected.labels_).tolist()
+    assert described["silhouette"] == expected.silhouette_
+    rows = read_rows(tmp_path / "c.csv")
+    assert list(rows[0]) == ["id", "label", "cluster"]
+    assert [int(row["cluster"]) for row in rows] == expected.labels_.tolist()
+
+
+def test_cluster_prints_the_silhouette(nutime, tmp_path, train, weights, chosen):
+    done = nutime("cluster", train, "-o", tmp_path / "c.csv", "-k", 2, "--weights", weights, *chosen)
+    assert "Silhouette: 0." in done.out
+
+
+def test_one_cluster_has_no_silhouette(nutime, tmp_path, train, weights, chosen):
+    options = ["-k", 1, "--weights", weights, *chosen]
+    assert "Silhouette: not defined" in nutime("cluster", train, "-o", tmp_path / "c.csv", *options).out
+    described = json.loads(nutime("cluster", train, "-o", tmp_path / "c.csv", *options, "--json").out)
+    assert described["silhouette"] is None
+
+
+def test_a_saved_clusterer_predicts_the_same_clusters(nutime, tmp_path, train, weights, chosen):
+    options = ["-k", 3, "--save", tmp_path / "model", "--weights", weights]
+    nutime("cluster", train, "-o", tmp_path / "c.csv", *options, *chosen)
+    nutime("predict", tmp_path / "model", train, "-o", tmp_path / "p.csv", *chosen)
+    assert (tmp_path / "p.csv").read_text() == (tmp_path / "c.csv").read_text()
+
+
+# ---- detect -------------------------------------------------------------------------------------------
+
+
+def test_detect_finds_what_is_unlike_the_reference(nutime, tmp_path, weights, chosen):
+    X, y = waves()
+    normal = write_csv(tmp_path / "normal.csv", X, y)
+    strange = X[:5].copy()
+    strange[3] = 1e6 * np.random.default_rng(0).normal(size=40)
+    new = write_csv(tmp_path / "new.csv", strange, y[:5])
+    options = ["--reference", normal, "--weights", weights, "--json", *chosen]
+    described = json.loads(nutime("detect", new, "-o", tmp_path / "d.csv", *options).out)
+    assert described["top"][0]["id"] == "p3"
+    rows = read_rows(tmp_path / "d.csv")
+    assert list(rows[0]) == ["id", "label", "score", "is_anomaly"]
+    assert rows[3]["is_anomaly"] == "true"
+    assert described["anomalies"] == sum(row["is_anomaly"] == "true" for row in rows)
+
+
+@pytest.mark.parametrize("contamination", [0.04, 0.05, 0.1, 0.2, 0.5])
+def test_detect_marks_what_the_library_marks(nutime, tmp_path, train, weights, chosen, contamination):
+    options = ["--contamination", contamination, "--weights", weights, *chosen]
+    nutime("detect", train, "-o", tmp_path / "d.npz", *options)
+    X = list(waves()[0])
+    detector = NuTimeDetector(contamination, weights).fit(X)
+    with np.load(tmp_path / "d.npz") as found:
+        np.testing.assert_array_equal(found["score"], detector.anomaly_score(X))
+        np.testing.assert_array_equal(found["is_anomaly"], detector.predict(X) == -1)
+
+
+def test_detect_says_that_it_learned_from_the_same_series(nutime, tmp_path, train, weights, chosen):
+    done = nutime("detect", train, "-o", tmp_path / "d.csv", "--weights", weights, *chosen)
+    assert "Learned from the same series" in done.out
+    assert "Anomalies: 1 of 24" in done.out
+
+
+def test_a_saved_detector_predicts_the_same_scores(nutime, tmp_path, train, weights, chosen):
+    nutime("detect", train, "-o", tmp_path / "d.csv", "--save", tmp_path / "model", "--weights", weights, *chosen)
+    nutime("predict", tmp_path / "model", train, "-o", tmp_path / "p.csv", *chosen)
+    assert (tmp_path / "p.csv").read_text() == (tmp_path / "d.csv").read_text()

@@ -1,0 +1,49 @@
+"""A tiny random encoder, data that anything can tell apart, and a way to wait for the worker."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from nutime.encoder import NuTime
+from nutime.explore.state import Collection
+from nutime.model.config import NuTimeConfig
+
+TINY = NuTimeConfig(window=4, length=32, dim=32, depth=1, heads=2, head_dim=16, mlp_dim=32, scalar_dim=8, scales=3)
+
+
+@pytest.fixture(scope="session")
+def encoder():
+    torch.manual_seed(0)
+    return NuTime(TINY)
+
+
+@pytest.fixture(scope="session")
+def make_waves():
+    """Return a function that draws a collection of slow and fast waves in turn."""
+
+    def make(count=30, channels=1, name="waves.csv", length=40):
+        rng = np.random.default_rng(0)
+        kind = np.arange(count) % 2
+        speed = (2 + 6 * kind)[:, None, None]
+        phase = rng.uniform(0, 6, (count, channels, 1))
+        waves = np.sin(speed * np.linspace(0, 6, length) + phase) * speed
+        labels = np.array(["slow", "fast"])[kind]
+        return Collection.of(name, waves, labels, [f"wave {index}" for index in range(count)])
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def finished():
+    """Return a function that waits until an analysis has nothing left to do, and returns it."""
+
+    def wait(analysis):
+        deadline = time.monotonic() + 60
+        while analysis.progress is not None:
+            assert time.monotonic() < deadline, analysis.progress
+            time.sleep(0.01)
+        return analysis
+
+    return wait

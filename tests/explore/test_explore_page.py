@@ -1,0 +1,407 @@
+"""The page in a real browser: what a user sees, drops, clicks and types."""
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+
+from nutime.explore.state import Desk
+
+pytest.importorskip("dash", reason="the page needs nutime[explore]")
+
+from nutime.cli.explore import explore
+from nutime.explore import layout
+from nutime.explore.page import bind
+
+CHROMIUM_OPTIONS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+CSV = "label,a,b,c,d\n" + "".join(f"{'xy'[row % 2]},{row},{row % 3},{row % 5},1\n" for row in range(12))
+
+
+@contextlib.contextmanager
+def serving(desk):
+    """Serve a desk; yield the address."""
+    server = bind(desk, "127.0.0.1", 0)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.port}"
+    server.shutdown()
+    thread.join()
+    desk.close()
+
+
+@contextlib.contextmanager
+def watched(tab, address):
+    """Fail the test if anything goes wrong in a tab meanwhile, or if it looks beyond its server."""
+    troubles = []
+    own = (address, "data:", "blob:", "about:")
+    listeners = {
+        "pageerror": lambda error: troubles.append(str(error)),
+        "console": lambda message: troubles.append(message.text) if message.type == "error" else None,
+        "request": lambda request: None if request.url.startswith(own) else troubles.append(request.url),
+    }
+    for event, listener in listeners.items():
+        tab.on(event, listener)
+    yield tab
+    for event, listener in listeners.items():
+        tab.remove_listener(event, listener)
+    assert not troubles
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium on this machine")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(CHROMIUM_OPTIONS))
+        yield browser.new_context(viewport={"width": 1366, "height": 768})
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def served(encoder):
+    """Serve one desk to many tests: a browser keeps what it has loaded only as long as the address stays."""
+    desk = Desk(encoder)
+    with serving(desk) as address:
+        yield desk, address
+
+
+@pytest.fixture(scope="module")
+def tab(browser):
+    return browser.new_page()
+
+
+@pytest.fixture
+def desk(served):
+    """Return the desk of the server, with nothing on it."""
+    desk, _ = served
+    yield desk
+    desk.close()
+    desk.current = None
+
+
+@pytest.fixture
+def page(tab, desk, served):
+    """Return a tab with the page of a desk that is still empty."""
+    with watched(tab, served[1]):
+        tab.goto(served[1])
+        tab.wait_for_selector("#upload input", state="attached")
+        tab.wait_for_load_state("networkidle")
+        yield tab
+        tab.goto("about:blank")
+
+
+@pytest.fixture(scope="module")
+def waves_tab(browser, served, make_waves, finished):
+    """Return a tab that shows waves, and what it shows; it is loaded once."""
+    desk, address = served
+    analysis = finished(desk.open(make_waves()))
+    tab = browser.new_page()
+    tab.goto(address)
+    wait_for_map(tab)
+    return tab, analysis
+
+
+@pytest.fixture
+def waves(waves_tab, desk):
+    """Return the analysis of the waves, back on the desk."""
+    desk.current = waves_tab[1]
+    yield desk.current
+    desk.current = None
+
+
+@pytest.fixture
+def waves_page(waves_tab, waves, served):
+    """Return the tab that shows waves, as it is when it has just been opened."""
+    tab, _ = waves_tab
+    with watched(tab, served[1]):
+        for choice in ("#kind >> text=PCA", "#colour >> text=label"):
+            tab.click(choice)
+        tab.fill("#number", "0")
+        text(tab, "#facts", "wave 0 ")
+        wait_for_map(tab)
+        yield tab
+
+
+def wait_for_map(page):
+    page.wait_for_selector(".rings .chosen")
+    page.wait_for_selector("#neighbours img")
+
+
+def text(page, selector, pattern):
+    """Wait until an element says what matches a pattern, and return all it says."""
+    page.wait_for_function(
+        "([selector, pattern]) => new RegExp(pattern).test(document.querySelector(selector)?.textContent ?? '')",
+        arg=[selector, pattern],
+    )
+    return page.text_content(selector)
+
+
+def place_of(page, index):
+    """Return where on the screen the point of a series lies."""
+    return page.evaluate(
+        """index => {
+            const plot = document.querySelector("#map .js-plotly-plot"), box = plot.getBoundingClientRect();
+            const {xaxis, yaxis} = plot._fullLayout;
+            const trace = plot._fullData.find(trace => trace.customdata?.includes(index));
+            const point = trace.customdata.indexOf(index);
+            return [box.left + xaxis._offset + xaxis.l2p(trace.x[point]),
+                    box.top + yaxis._offset + yaxis.l2p(trace.y[point])];
+        }""",
+        index,
+    )
+
+
+def wait_for_ring(page, index):
+    """Wait until the bold ring lies around the point of a series."""
+    page.wait_for_function(
+        "([x, y]) => { const ring = document.querySelector('.rings .chosen').getBoundingClientRect();"
+        "return Math.hypot(ring.x + ring.width / 2 - x, ring.y + ring.height / 2 - y) < 2 }",
+        arg=place_of(page, index),
+    )
+
+
+def upload(page, name, content):
+    page.set_input_files("#upload input", [{"name": name, "mimeType": "text/csv", "buffer": content}])
+
+
+def test_without_data_the_page_asks_for_some(page):
+    assert page.is_visible("#bundled")
+    assert not page.is_visible("main")
+
+
+def test_the_data_named_at_the_start_are_shown(waves_page):
+    assert text(waves_page, "#summary", "waves") == "waves.csv 30 series · length 40 · 2 classes"
+    assert waves_page.text_content("#facts").startswith("wave 0 · label slow · cluster ")
+    assert waves_page.locator("#map .scatterlayer .point").count() == 30
+    assert waves_page.is_hidden("#progress")
+
+
+def test_a_dropped_file_is_shown(page):
+    page.evaluate(
+        """content => {
+            const files = new DataTransfer();
+            files.items.add(new File([content], "dropped.csv"));
+            document.querySelector("#upload button")
+                .dispatchEvent(new DragEvent("drop", {dataTransfer: files, bubbles: true, cancelable: true}));
+        }""",
+        CSV,
+    )
+    assert text(page, "#summary", "dropped") == "dropped.csv 12 series · length 4 · 2 classes"
+    wait_for_map(page)
+
+
+def test_a_chosen_npz_file_is_shown(page):
+    buffer = io.BytesIO()
+    np.savez(buffer, X=np.random.default_rng(0).normal(size=(5, 3, 20)))
+    upload(page, "mine.npz", buffer.getvalue())
+    assert text(page, "#summary", "mine") == "mine.npz 5 series · length 20 · 3 channels"
+    wait_for_map(page)
+    page.click("#channel")
+    page.get_by_text("channel 2").click()
+    text(page, "#channel", "channel 2")
+
+
+def test_a_bundled_set_is_opened_from_the_list(page):
+    pytest.importorskip("aeon")
+    page.click("#bundled")
+    page.get_by_text("GunPoint").click()
+    text(page, "#summary", "GunPoint 200 series")
+
+
+def test_a_bad_file_is_told_in_one_line_and_what_was_open_stays(page):
+    upload(page, "good.csv", CSV.encode())
+    text(page, "#summary", "good.csv")
+    upload(page, "bad.csv", b"label,a,b\nx,1,2\ny,1,oops\n")
+    message = text(page, "#message", "bad.csv")
+    assert message.startswith("bad.csv:3: ")
+    assert "\n" not in message
+    assert page.text_content("#summary").startswith("good.csv")
+
+
+def test_the_message_on_a_bad_file_goes_with_the_next_good_one(page):
+    upload(page, "bad.csv", b"label,a,b\nx,1,2\ny,1,oops\n")
+    text(page, "#message", "bad.csv")
+    upload(page, "good.csv", CSV.encode())
+    text(page, "#summary", "good.csv")
+    assert page.text_content("#message") == ""
+
+
+def test_a_file_too_large_for_the_page_is_told_what_to_do(page, tmp_path):
+    with open(tmp_path / "large.csv", "wb") as file:
+        file.truncate(layout.UPLOAD_BYTES + 1)
+    page.set_input_files("#upload input", tmp_path / "large.csv")
+    assert text(page, "#message", "large").endswith("open it with: nutime explore large.csv")
+
+
+def test_several_files_at_once_are_refused(page):
+    files = [{"name": name, "mimeType": "text/csv", "buffer": CSV.encode()} for name in ("a.csv", "b.csv")]
+    page.set_input_files("#upload input", files)
+    assert text(page, "#message", "dropped") == "2 files were dropped; the page shows one at a time"
+
+
+def test_a_click_on_a_point_shows_its_series_and_neighbours(waves_page, waves):
+    waves_page.mouse.click(*place_of(waves_page, 17))
+    text(waves_page, "#facts", "wave 17 ")
+    assert waves_page.input_value("#number") == "17"
+    expected = [
+        f"#{series}{waves.collection.labels[series]}{distance:.2f}"
+        for series, distance in waves.neighbours(17, layout.NEIGHBOURS)
+    ]
+    assert waves_page.locator("#neighbours button").all_text_contents() == expected
+    wait_for_ring(waves_page, 17)
+
+
+def test_the_rings_move_with_the_map(waves_page):
+    x, y = place_of(waves_page, 0)
+    waves_page.mouse.move(x, y + 30)
+    waves_page.mouse.down()
+    waves_page.mouse.move(x + 40, y + 80, steps=3)
+    waves_page.mouse.up()
+    wait_for_ring(waves_page, 0)
+    moved = place_of(waves_page, 0)
+    assert moved == pytest.approx([x + 40, y + 50], abs=2)
+
+
+def test_the_same_point_can_be_clicked_again(waves_page):
+    waves_page.mouse.click(*place_of(waves_page, 17))
+    text(waves_page, "#facts", "wave 17 ")
+    waves_page.fill("#number", "4")
+    text(waves_page, "#facts", "wave 4 ")
+    waves_page.mouse.click(*place_of(waves_page, 17))
+    text(waves_page, "#facts", "wave 17 ")
+
+
+def test_a_neighbour_is_chosen_with_the_keyboard(waves_page, waves):
+    nearest = waves.neighbours(0, 1)[0].series
+    waves_page.focus("#neighbours button")
+    waves_page.keyboard.press("Enter")
+    text(waves_page, "#facts", f"wave {nearest} ")
+
+
+def test_the_series_before_and_after_are_a_button_away(waves_page):
+    waves_page.click("#next")
+    text(waves_page, "#facts", "wave 1 ")
+    waves_page.click("#previous")
+    text(waves_page, "#facts", "wave 0 ")
+
+
+@pytest.mark.parametrize("number", ["30", "-1", "2.5", "x", ""])
+def test_a_number_that_is_none_of_a_series_changes_nothing(waves_page, number):
+    waves_page.fill("#number", number)
+    waves_page.wait_for_timeout(150)
+    assert waves_page.text_content("#facts").startswith("wave 0 ")
+
+
+def test_the_windows_of_the_series_are_shaded_by_attention(waves_page, waves):
+    drawn = waves_page.evaluate(
+        "() => Array.from(document.querySelector('#series .js-plotly-plot')._fullData"
+        ".find(trace => trace.type === 'heatmap').z[0])"
+    )
+    np.testing.assert_allclose(drawn, 100 * waves.attention(0, channel=0), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("colour", "words"), [("cluster", "cluster 1"), ("anomaly", "anomaly score")])
+def test_the_map_can_be_coloured_otherwise(waves_page, colour, words):
+    waves_page.click(f"#colour >> text={colour}")
+    waves_page.wait_for_selector(f"#map >> text={words}")
+    wait_for_map(waves_page)
+
+
+def test_a_tsne_map_is_drawn_on_request(waves_page):
+    before = place_of(waves_page, 3)
+    waves_page.click("#kind >> text=t-SNE")
+    waves_page.wait_for_function(
+        "() => document.querySelector('#map .js-plotly-plot').layout.uirevision.endsWith('tsne')"
+    )
+    wait_for_map(waves_page)
+    assert place_of(waves_page, 3) != before
+
+
+@pytest.mark.parametrize(("scheme", "is_dark"), [("light", False), ("dark", True)])
+def test_page_and_pictures_follow_the_colour_scheme(waves_page, scheme, is_dark):
+    waves_page.emulate_media(color_scheme=scheme)
+    colour = "(selector, property) => getComputedStyle(document.querySelector(selector))[property]"
+    card = waves_page.evaluate(f"() => ({colour})('section.map', 'backgroundColor')")
+    ink = waves_page.evaluate(f"() => ({colour})('#series .xtick text', 'fill')")
+    brightness = [sum(map(int, re.findall(r"\d+", value)[:3])) / 3 for value in (card, ink)]
+    assert (brightness[0] < brightness[1]) == is_dark
+    assert abs(brightness[0] - brightness[1]) > 120
+
+
+def test_every_control_is_reached_with_the_tab_key(waves_page):
+    seen = set()
+    for _ in range(40):
+        waves_page.keyboard.press("Tab")
+        seen.add(waves_page.evaluate("() => document.activeElement.closest('[id]')?.id ?? ''"))
+    assert {"upload", "bundled", "kind", "colour", "number"} <= {name.split("-")[0] for name in seen}, seen
+    assert any("neighbour" in name for name in seen)
+
+
+def test_the_file_dialog_opens_with_the_keyboard(page):
+    with page.expect_file_chooser():
+        page.locator("#upload button").press("Enter")
+
+
+def test_progress_is_shown_while_the_series_are_embedded(page, desk, make_waves):
+    desk.open(make_waves(30_000))
+    page.reload()
+    assert re.fullmatch(r"Embedding [\d,]+ of 30,000", text(page, "#stage", "Embedding"))
+    assert page.is_visible("progress")
+    text(page, "#facts", "wave 0 ")  # the series themselves need no embedding
+
+
+def test_a_tab_on_data_that_were_replaced_says_so(page, desk, make_waves):
+    upload(page, "mine.csv", CSV.encode())
+    wait_for_map(page)
+    desk.open(make_waves(5))
+    page.fill("#number", "3")
+    assert text(page, "#trouble", "reload") == "This data set is no longer open; reload the page to see what is."
+
+
+def test_a_page_from_elsewhere_cannot_ask_the_server(served):
+    _, address = served
+    request = urllib.request.Request(address, headers={"Host": "elsewhere.example"})
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request)
+    assert caught.value.code == 400
+
+
+def test_a_port_in_use_is_told_in_one_line(served):
+    desk, address = served
+    port = int(address.rpartition(":")[2])
+    with pytest.raises(ValueError, match=rf"^cannot listen on 127\.0\.0\.1, port {port}: .*; try another --port$"):
+        bind(desk, "127.0.0.1", port)
+
+
+@pytest.mark.slow
+def test_the_command_serves_until_it_is_interrupted(tmp_path, encoder):
+    (tmp_path / "mine.csv").write_text(CSV)
+    arguments = ["mine.csv", "--port", "0", "--no-browser", "--weights", encoder.save(tmp_path / "encoder")]
+    command = [sys.executable, "-c", "import typer; from nutime.cli.explore import explore; typer.run(explore)"]
+    with subprocess.Popen(
+        [*command, *map(str, arguments)], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as server:
+        address = server.stdout.readline().split()[0]
+        assert b"nutime explore" in urllib.request.urlopen(address).read()
+        os.kill(server.pid, signal.SIGINT)
+        assert server.wait(20) == 0
+
+
+def test_the_command_refuses_data_that_are_not_there():
+    with pytest.raises(ValueError, match=r"nowhere\.csv"):
+        explore("nowhere.csv", port=0, host="127.0.0.1", weights="nutime-base", no_browser=True)

@@ -1,0 +1,247 @@
+"""The analysed data set: what is read, what is computed behind the page's back, what can be asked of it."""
+
+import io
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.preprocessing import StandardScaler
+
+from nutime.data.formats import FORMATS
+from nutime.data.series import resample
+from nutime.encoder import NuTime
+from nutime.explore import state
+from nutime.explore.state import Analysis, Collection, Desk, nearest, open_collection, read_upload
+from nutime.transfer.clusterer import NuTimeClusterer
+from nutime.transfer.detector import NuTimeDetector
+
+TEXT_FILES = {
+    "mine.csv": "label,a,b,c\nx,1,2,3\ny,4,5,6\n",
+    "mine.tsv": "x\t1\t2\t3\ny\t4\t5\t6\n",
+    "mine.ts": "@problemName mine\n@univariate true\n@classLabel true x y\n@data\n1,2,3:x\n4,5,6:y\n",
+    "mine.arff": "@relation mine\n@attribute a numeric\n@attribute b numeric\n@attribute c numeric\n"
+    "@attribute target {x,y}\n@data\n1,2,3,x\n4,5,6,y\n",
+}
+
+
+def npz_bytes():
+    buffer = io.BytesIO()
+    np.savez(buffer, X=np.array([[1.0, 2, 3], [4, 5, 6]]), y=np.array(["x", "y"]))
+    return buffer.getvalue()
+
+
+def parquet_bytes():
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"label": ["x", "y"], "a": [1.0, 4], "b": [2.0, 5], "c": [3.0, 6]}), buffer)
+    return buffer.getvalue()
+
+
+FILES = {name: text.encode() for name, text in TEXT_FILES.items()}
+FILES |= {"mine.npz": npz_bytes(), "mine.parquet": parquet_bytes()}
+
+
+def refusal(call, *arguments):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011, the message is what the tests look at
+        call(*arguments)
+    message = str(caught.value)
+    assert message
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize(("name", "content"), FILES.items(), ids=FILES)
+def test_an_uploaded_file_is_read_in_its_format(name, content):
+    collection = read_upload(name, content)
+    assert collection.name == name
+    np.testing.assert_array_equal(np.concatenate(collection.series), [[1, 2, 3], [4, 5, 6]])
+    assert collection.labels.tolist() == ["x", "y"]
+
+
+def test_a_bad_upload_is_called_by_its_own_name_and_line():
+    message = refusal(read_upload, "mine.csv", b"label,a,b\nx,1,2\ny,1,oops\n")
+    assert message.startswith("mine.csv:3: ")
+
+
+def test_a_bad_series_is_told_with_its_file():
+    assert refusal(read_upload, "mine.csv", b"label,a,b\nx,1,2\ny,nan,nan\n").startswith("mine.csv: series 1: ")
+
+
+def test_an_unknown_suffix_is_told_with_the_known_ones():
+    message = refusal(read_upload, "mine.docx", b"")
+    assert message.startswith("mine.docx: ")
+    assert ".parquet" in message
+
+
+@given(name=st.text(max_size=300), suffix=st.sampled_from(["", *FORMATS]), content=st.binary(max_size=200))
+@settings(max_examples=150)
+def test_whatever_is_uploaded_becomes_series_or_one_line(name, suffix, content):
+    try:
+        outcome = read_upload(name + suffix, content)
+    except ValueError as error:
+        outcome = str(error)
+    if isinstance(outcome, str):
+        assert len(outcome.splitlines()) == 1
+    else:
+        assert all(np.isfinite(values).all() for values in outcome.series)
+
+
+def test_a_file_on_disk_keeps_ids_and_labels(tmp_path):
+    (tmp_path / "mine.csv").write_text("id,label,a,b\nleft,x,1,2\nright,y,3,4\n")
+    collection = open_collection(tmp_path / "mine.csv")
+    assert collection.name == "mine.csv"
+    assert collection.ids == ["left", "right"]
+    assert collection.labels.tolist() == ["x", "y"]
+
+
+def test_an_archive_set_is_opened_with_both_splits():
+    pytest.importorskip("aeon")
+    collection = open_collection("GunPoint")
+    assert len(collection.series) == 200
+    assert collection.ids[0] == "train 0"
+    assert collection.ids[-1] == "test 149"
+
+
+@pytest.mark.parametrize("source", ["nowhere.csv", "GunPoit"], ids=["no file", "no set"])
+def test_data_that_are_not_there_are_one_line(source):
+    assert source in refusal(open_collection, source)
+
+
+def test_only_what_was_filled_in_counts_as_interpolated():
+    nan = np.nan
+    collection = Collection.of("gaps", [[nan, 1, nan, nan, 2, nan], [1, 2, 3, 4, 5, 6]])
+    assert collection.interpolated == 2
+    assert collection.lengths == (4, 6)
+
+
+def test_the_points_are_standardised_embeddings(encoder, make_waves, finished):
+    collection = make_waves()
+    analysis = finished(Analysis(collection, encoder))
+    expected = StandardScaler().fit_transform(encoder.embed(collection.series).astype(float))
+    np.testing.assert_allclose(analysis.points, expected, atol=1e-4)
+
+
+def test_clusters_and_scores_are_those_of_the_estimators(encoder, make_waves, finished):
+    collection = make_waves()
+    analysis = finished(Analysis(collection, encoder))
+    clusterer = NuTimeClusterer(encoder=encoder, random_state=0).fit(collection.series)
+    np.testing.assert_array_equal(analysis.clusters, clusterer.labels_)
+    detector = NuTimeDetector(encoder=encoder).fit(collection.series)
+    np.testing.assert_allclose(analysis.scores, detector.anomaly_score(collection.series), atol=1e-3)
+
+
+def test_the_map_keeps_as_much_spread_as_a_plane_can(encoder, make_waves, finished):
+    analysis = finished(Analysis(make_waves(), encoder))
+    spread = np.linalg.svd(analysis.points - analysis.points.mean(0), compute_uv=False)
+    places = analysis.maps["pca"]
+    np.testing.assert_allclose(np.linalg.norm(places, axis=0), spread[:2], rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("count", "ready"), [(1, ["pca"]), (2, ["pca", "anomaly"]), (3, ["pca", "cluster", "anomaly"])]
+)
+def test_few_series_are_shown_as_far_as_they_go(encoder, make_waves, finished, count, ready):
+    analysis = finished(Analysis(make_waves(count), encoder))
+    assert not analysis.error
+    assert analysis.ready == ready
+    assert np.isfinite(analysis.maps["pca"]).all()
+    assert len(analysis.neighbours(0, 8)) == count - 1
+
+
+def test_all_of_many_series_have_a_cluster_and_a_score_learned_from_a_sample(
+    encoder, make_waves, finished, monkeypatch
+):
+    monkeypatch.setattr(state, "SAMPLE", 20)
+    monkeypatch.setattr(state, "_ROWS", 16)
+    analysis = finished(Analysis(make_waves(50), encoder))
+    assert analysis.sampled
+    assert analysis.clusters.shape == analysis.scores.shape == (50,)
+    assert ((analysis.scores >= 0) & (analysis.scores <= 1)).all()
+
+
+@given(points=st.lists(st.tuples(*[st.floats(-1e3, 1e3, width=32)] * 2), min_size=1, max_size=12))
+def test_neighbours_are_the_nearest_others_in_order(points):
+    points = np.array(points, np.float32)
+    distances = np.linalg.norm(points - points[0], axis=1)
+    found = nearest(points, 0, 5)
+    assert 0 not in [neighbour.series for neighbour in found]
+    np.testing.assert_allclose([neighbour.distance for neighbour in found], np.sort(distances[1:])[:5])
+    for series, distance in found:
+        assert distance == pytest.approx(distances[series])
+
+
+def test_there_are_no_neighbours_before_there_are_points(encoder, make_waves):
+    analysis = Analysis(make_waves(20_000), encoder)
+    assert analysis.neighbours(0, 5) == []
+    analysis.cancel()
+
+
+def test_attention_is_that_of_the_class_token_on_the_windows_of_the_channel(encoder, make_waves, finished):
+    collection = make_waves(channels=2)
+    analysis = finished(Analysis(collection, encoder))
+    shares = analysis.attention(3, channel=1)
+    channel = torch.from_numpy(resample([collection.series[3][1:]], encoder.config.length))
+    with torch.inference_mode():
+        expected = encoder.attention(channel)[0].mean(0)[0, 1:]
+    np.testing.assert_allclose(shares, expected, rtol=1e-5)
+    assert 0 < shares.sum() < 1
+
+
+def test_a_multivariate_encoder_attends_to_all_channels_at_once(encoder, make_waves, finished):
+    analysis = finished(Analysis(make_waves(channels=2), NuTime(encoder.config.replace(channels=2))))
+    np.testing.assert_array_equal(analysis.attention(0, channel=0), analysis.attention(0, channel=1))
+
+
+def test_a_tsne_map_comes_only_when_asked_for(encoder, make_waves, finished):
+    analysis = finished(Analysis(make_waves(), encoder))
+    assert "tsne" not in analysis.maps
+    analysis.request_tsne()
+    assert analysis.progress is not None
+    analysis.request_tsne()
+    assert finished(analysis).maps["tsne"].shape == (30, 2)
+
+
+def test_a_tsne_map_of_too_many_series_is_not_begun(encoder, make_waves, finished, monkeypatch):
+    monkeypatch.setattr(state, "TSNE_SERIES", 20)
+    analysis = finished(Analysis(make_waves(), encoder))
+    analysis.request_tsne()
+    assert not analysis.allows_tsne
+    assert analysis.progress is None
+
+
+def test_what_goes_wrong_in_the_background_is_kept_in_one_line(make_waves, finished):
+    broken = NuTime(NuTime.from_pretrained().config)
+    del broken.tokens
+    analysis = finished(Analysis(make_waves(), broken))
+    assert analysis.error.startswith("waves.csv: ")
+    assert "\n" not in analysis.error
+    assert analysis.ready == []
+
+
+def test_opening_another_set_ends_the_work_on_the_last(encoder, make_waves, finished):
+    desk = Desk(encoder)
+    first = desk.open(make_waves(20_000))
+    second = desk.open(make_waves(10))
+    first._worker.join(30)
+    assert not first._worker.is_alive()
+    assert "pca" not in first.maps
+    assert desk.find(first.key) is None
+    assert desk.find(second.key) is finished(second)
+
+
+def test_a_closed_desk_leaves_no_thread_behind(encoder, make_waves, finished):
+    desk = Desk(encoder)
+    worker = finished(desk.open(make_waves(10)))._worker
+    desk.close()
+    assert worker not in threading.enumerate()
+
+
+def test_an_encoder_of_other_channels_is_refused_before_any_work(encoder, make_waves):
+    desk = Desk(NuTime(encoder.config.replace(channels=3)))
+    message = refusal(desk.open, make_waves(channels=2))
+    assert message == "waves.csv: has 2 channel(s), but the encoder reads 3"
+    assert desk.current is None
