@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from nutime.cli import bench, corpus, demo, explore, export, figure, pretrain, transfer
+from nutime.cli import bench, corpus, demo, explore, export, figure, pretrain, serve, transfer
 
 app = typer.Typer(
     help="Embeddings, classifiers, clusters and anomaly scores for time series of any scale.",
@@ -22,6 +22,7 @@ for command in (transfer.embed, transfer.fit, transfer.predict, transfer.cluster
     app.command()(command)
 app.command("explore")(explore.explore)
 app.command("export")(export.export)
+app.command("serve")(serve.serve)
 app.add_typer(corpus.app, name="corpus")
 app.command("pretrain")(pretrain.pretrain)
 app.add_typer(bench.app, name="bench")

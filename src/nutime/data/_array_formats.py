@@ -6,10 +6,11 @@ type and size. ``.npy`` and ``.pt`` are mapped into memory; ``.npz`` is decompre
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 from nutime.data._source import Record, Source, quote
 
 npy: Any = npy_format  # numpy leaves this module untyped
-MAX_ARRAY_BYTES = 2**33  # a compressed array may claim any size; more than 8 GiB is taken for an attack
 
 SERIES_KEY = re.compile(r"X(_\w+)?")
 NPY_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -26,8 +26,10 @@ NPY_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_
 
 def read_npy(source: Source) -> Iterator[Record]:
     """One array ``(n, length)`` or ``(n, channels, length)``."""
-    with source.decoding():
-        X = npy.open_memmap(source.path, mode="r")
+    with source.decoding(), source.path.open("rb") as file:
+        shape, fortran_order, dtype = _header(source, "the array", file, source.path.stat().st_size)
+        order: Literal["F", "C"] = "F" if fortran_order else "C"
+        X = np.memmap(source.path, dtype, "r", file.tell(), shape, order)
     return _records(source, "the array", X, None)
 
 
@@ -38,12 +40,17 @@ def read_npz(source: Source) -> Iterator[Record]:
     order of the file.
     """
     with source.decoding(), zipfile.ZipFile(source.path) as archive:
-        names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+        names = array_names(archive)
         for name in _wanted(source, names):
             labels = "y" + name.removeprefix("X")
-            X = _unpack(source, archive, name)
-            y = _unpack(source, archive, labels) if labels in names else None
+            X = unpack(source, archive, name)
+            y = unpack(source, archive, labels) if labels in names else None
             yield from _records(source, name, X, y)
+
+
+def array_names(archive: zipfile.ZipFile) -> list[str]:
+    """Return the names of the arrays of an ``.npz`` file."""
+    return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
 
 
 def _wanted(source: Source, names: list[str]) -> list[str]:
@@ -57,22 +64,30 @@ def _wanted(source: Source, names: list[str]) -> list[str]:
     return [f"X_{source.split}"]
 
 
-def _unpack(source: Source, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+def unpack(source: Source, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    """Return an array of an ``.npz`` file that is all that its header says."""
+    source.check_expansion(sum(member.file_size for member in archive.infolist()))
     with archive.open(f"{name}.npy") as member:
-        version = npy.read_magic(member)
-        if version not in NPY_HEADERS:
-            raise source.error(f"{name}: npy version {version} is not supported")
-        shape, _, dtype = NPY_HEADERS[version](member)
-    if dtype.hasobject:
-        raise source.error(f"{name}: holds pickled Python objects, which are not read; save plain numbers")
-    size = dtype.itemsize * int(np.prod(shape, dtype=object))
-    if size > MAX_ARRAY_BYTES:
-        raise source.error(f"{name}: claims {size} bytes, the limit is {MAX_ARRAY_BYTES}")
+        _header(source, name, member, archive.getinfo(f"{name}.npy").file_size)
     with archive.open(f"{name}.npy") as member:
         array: NDArray[Any] = npy.read_array(member, allow_pickle=False)
         if member.read(1):  # also makes zipfile compare the checksum, which it does at the end only
             raise source.error(f"{name}: is longer than its header says")
     return array
+
+
+def _header(source: Source, name: str, file: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, order and type of an array if ``size`` bytes, its header among them, can hold it."""
+    version = npy.read_magic(file)
+    if version not in NPY_HEADERS:
+        raise source.error(f"{name}: npy version {version} is not supported")
+    shape, fortran_order, dtype = NPY_HEADERS[version](file)
+    if dtype.hasobject:
+        raise source.error(f"{name}: holds pickled Python objects, which are not read; save plain numbers")
+    claimed = dtype.itemsize * math.prod(shape)
+    if min(shape, default=0) < 0 or claimed > size:
+        raise source.error(f"{name}: claims {claimed} bytes in shape {shape}, more than the file has")
+    return shape, fortran_order, dtype
 
 
 def read_pt(source: Source) -> Iterator[Record]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import gzip
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ STDIN = Path("-")
 INFINITE = "holds an infinite value; leave a missing value out or write NaN"
 DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 QUOTED_CHARACTERS = 40  # of a bad cell: an error is one readable line
+MAX_LINE = 2**24  # bytes; parsed, a line takes up to thirty times its size
+MAX_EXPANSION = 100  # of a compressed file, beyond EXPANSION_ROOM; numbers shrink to a tenth at best
+EXPANSION_ROOM = 2**27
 CHOOSE = "if the column holds labels or ids, name it as such"
 
 
@@ -70,7 +73,7 @@ class Source:
         place = self.name if self.line is None else f"{self.name}:{self.line}"
         return FormatError(f"{place}: {complaint}")
 
-    def open(self) -> AbstractContextManager[Iterable[bytes]]:
+    def open(self) -> AbstractContextManager[BinaryIO | gzip.GzipFile]:
         """Open a file for reading, gzipped if its name ends in ``.gz``."""
         if self.path == STDIN:
             return nullcontext(sys.stdin.buffer)
@@ -80,12 +83,21 @@ class Source:
     def lines(self) -> Iterator[str]:
         """Iterate over the lines of a UTF-8 text file."""
         with self.open() as file:
-            for self.line, raw in enumerate(file, 1):
+            for self.line, raw in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
+                if len(raw) > MAX_LINE:
+                    raise self.error(f"has more than {MAX_LINE} bytes in a line; store such series as .npy or .parquet")
+                if isinstance(file, gzip.GzipFile):
+                    self.check_expansion(file.tell())
                 try:
                     # The byte order mark that spreadsheets write is no part of the first cell.
                     yield raw.decode("utf-8-sig" if self.line == 1 else "utf-8")
                 except UnicodeDecodeError:
                     raise self.error("is not UTF-8 text") from None
+
+    def check_expansion(self, size: int) -> None:
+        """Refuse to unpack more than any honest file holds: a bomb is small, and so is what it may become."""
+        if size > EXPANSION_ROOM and size > MAX_EXPANSION * self.path.stat().st_size:
+            raise self.error(f"unpacks to more than {MAX_EXPANSION} times its size; if you trust it, unpack it first")
 
     @contextmanager
     def decoding(self) -> Iterator[None]:

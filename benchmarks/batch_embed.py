@@ -1,0 +1,91 @@
+"""Embed a Parquet file of many series with the local engine: rate, ratio to the rate in memory, peak memory.
+
+    python benchmarks/batch_embed.py 1000000
+
+The series are random walks of length 128, written and embedded in temporary files. The rate in memory is that of
+``NuTime.embed`` on the first series, before and after the run, so that a busy machine disturbs both alike. Peak
+memory is that of the process that embeds, with everything it imported. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import resource
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LENGTH, WRITTEN_AT_A_TIME, IN_MEMORY = 128, 10_000, 2_000
+
+
+def write_walks(path: Path, series: int) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    schema = pa.schema({"id": pa.int64(), "values": pa.list_(pa.float32(), LENGTH)})
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, series, WRITTEN_AT_A_TIME):
+            count = min(WRITTEN_AT_A_TIME, series - start)
+            X = rng.standard_normal((count, LENGTH), dtype=np.float32).cumsum(axis=1)
+            values = pa.FixedSizeListArray.from_arrays(X.ravel(), LENGTH)
+            writer.write_table(pa.table({"id": np.arange(start, start + count), "values": values}, schema))
+
+
+def encoder_of(tiny: bool) -> Any:
+    from nutime import NuTime, NuTimeConfig
+
+    return (
+        NuTime(NuTimeConfig(length=128, dim=32, depth=1, heads=2, mlp_dim=32))
+        if tiny
+        else NuTime.from_pretrained()
+    )
+
+
+def rate_in_memory(encoder: Any, series: int) -> float:
+    X = np.random.default_rng(0).standard_normal((min(series, IN_MEMORY), LENGTH), dtype=np.float32).cumsum(axis=1)
+    encoder.embed(X[:100])
+    start = time.perf_counter()
+    encoder.embed(X)
+    return len(X) / (time.perf_counter() - start)
+
+
+def measure(source: str, out: str, series: int, tiny: bool) -> dict[str, float]:
+    from nutime.batch.local import run_local
+    from nutime.batch.tables import DataSet
+
+    encoder = encoder_of(tiny)
+    before = rate_in_memory(encoder, series)
+    start = time.perf_counter()
+    run_local(DataSet(source), encoder, out)
+    rate = series / (time.perf_counter() - start)
+    in_memory = (before + rate_in_memory(encoder, series)) / 2
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {
+        "series": series,
+        "series_per_s": round(rate, 1),
+        "in_memory_per_s": round(in_memory, 1),
+        "ratio": round(rate / in_memory, 3),
+        "peak_mb": round(peak),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("series", type=int)
+    parser.add_argument("--tiny", action="store_true", help="a tiny random encoder, to try the benchmark itself")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder, "in.parquet"), Path(folder, "out.parquet")
+        write_walks(source, given.series)
+        with multiprocessing.get_context("spawn").Pool(1) as process:
+            print(json.dumps(process.apply(measure, (str(source), str(out), given.series, given.tiny))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""``nutime serve``: a model behind HTTP, for this machine unless told otherwise."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from nutime.serve.limits import Limits
+
+DEFAULTS = Limits()
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def serve(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL_DIR",
+            show_default=False,
+            help="Folder saved by fit, cluster or detect; or an encoder: a folder or a shipped one (nutime-base).",
+        ),
+    ],
+    host: Annotated[str, typer.Option(help="Address to listen on; by default only this machine sees it.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free one.")] = 8000,
+    max_body: Annotated[int, typer.Option(min=1, metavar="BYTES", help="Largest body.")] = DEFAULTS.body_bytes,
+    max_series: Annotated[int, typer.Option(min=1, help="Most series a request; channels count.")] = (
+        DEFAULTS.series
+    ),
+    max_length: Annotated[int, typer.Option(min=1, help="Most points a series.")] = DEFAULTS.length,
+    max_requests: Annotated[int, typer.Option(min=1, help="Requests at a time; more are answered 429.")] = (
+        DEFAULTS.requests
+    ),
+    timeout: Annotated[float, typer.Option(min=0.001, metavar="SECONDS", help="Longest time for an answer.")] = (
+        DEFAULTS.seconds
+    ),
+    batch_series: Annotated[int, typer.Option(min=1, help="Series the model is asked about at a time.")] = (
+        DEFAULTS.batch_series
+    ),
+    batch_wait: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="How long a request waits for others to join it.")
+    ] = DEFAULTS.batch_seconds,
+) -> None:
+    """Answer over HTTP: POST series as JSON or Arrow to /embed, /predict or /detect, as fits the model.
+
+    /health says which, /openapi.json how, /metrics how it goes. A signal to end lets work in progress finish.
+
+    Example: `nutime serve model --port 8000`
+    """
+    try:
+        import uvicorn
+
+        from nutime.serve.app import create_app
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"no module {error.name!r}; install the service with: pip install 'nutime[serve]'"
+        ) from None
+    from nutime.batch.models import open_model
+
+    limits = Limits(max_body, max_series, max_length, max_requests, timeout, batch_series, batch_wait)
+    app = create_app(open_model(model), limits)
+    config = uvicorn.Config(
+        app, host, port, log_level="warning", access_log=False, timeout_graceful_shutdown=int(timeout) + 1
+    )
+    listening = _bind(config)
+    if host not in LOOPBACK:
+        print(f"nutime: everyone who can reach {host} can use the model", file=sys.stderr)
+    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    print(f"{address}/{app.state.service.question} (Ctrl-C ends it)", flush=True)
+    # uvicorn drains, then raises the signal it was sent again: by then all is well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    except KeyboardInterrupt:
+        sys.exit(0)
+
+
+def _bind(config: Any) -> Any:
+    """Return a socket that listens on the address of a configuration, or say why there is none."""
+    import socket
+
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((config.host, config.port))
+    except OSError as error:
+        raise ValueError(f"{config.host} port {config.port}: {error.strerror or error}") from None
+    return listening

@@ -1,0 +1,325 @@
+"""The service as clients meet it: a real process on a free port."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from nutime import NuTime, NuTimeClassifier, NuTimeClusterer, NuTimeConfig, NuTimeDetector
+
+httpx = pytest.importorskip("httpx")
+pytest.importorskip("uvicorn", reason="the service is an extra: pip install 'nutime[serve]'")
+pytest.importorskip("fastapi", reason="the service is an extra: pip install 'nutime[serve]'")
+
+TINY = NuTimeConfig(window=4, length=32, dim=32, depth=1, heads=2, head_dim=16, mlp_dim=32, scalar_dim=8, scales=3)
+ARROW = "application/vnd.apache.arrow.stream"
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "serve_load.py"
+# The command as `nutime serve` runs it, without the seconds the other commands take to import.
+PROGRAM = "import typer; from nutime.cli.serve import serve; typer.run(serve)"
+
+
+def walks(n=12, length=40, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, length)).cumsum(axis=1)
+
+
+@contextmanager
+def serving(model, *options):
+    """Yield a client of a service, and its process."""
+    command = [sys.executable, "-c", PROGRAM, str(model), "--port", "0", *map(str, options)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("http://127.0.0.1:"), process.stderr.read()
+        address = line.split()[0].rpartition("/")[0]
+        with httpx.Client(base_url=address, timeout=60) as client:
+            while True:
+                try:
+                    client.get("/health")
+                    break
+                except httpx.TransportError:
+                    time.sleep(0.05)
+            yield client, process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    torch.manual_seed(0)
+    return NuTime(TINY)
+
+
+@pytest.fixture(scope="module")
+def embedding(encoder, tmp_path_factory):
+    """Return a client of a service that embeds, with small limits."""
+    folder = encoder.save(tmp_path_factory.mktemp("encoder"))
+    with serving(folder, "--max-body", 200_000, "--max-series", 50, "--max-length", 1000) as (client, _):
+        yield client
+
+
+def stream_of(table, **options):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def post_arrow(client, body, path="/embed"):
+    return client.post(path, content=body, headers={"content-type": ARROW})
+
+
+def assert_refused(response, status, words=""):
+    assert response.status_code == status, response.text
+    detail = response.json()["detail"]
+    assert "\n" not in detail
+    assert words in detail
+
+
+# ---- answers ------------------------------------------------------------------------------------------
+
+
+def test_json_series_are_embedded_as_the_encoder_does(embedding, encoder):
+    X = walks()
+    answer = embedding.post("/embed", json={"series": X.tolist()}).json()
+    np.testing.assert_array_equal(np.array(answer["e"], np.float32), encoder.embed(X))
+
+
+def test_series_may_differ_in_length_and_miss_values(embedding, encoder):
+    given = [[1.0, None, 3.0, 2.0], [4, 5], [None, 1.5, 2.5]]
+    answer = embedding.post("/embed", json={"series": given}).json()
+    expected = encoder.embed([np.array(values, dtype=float) for values in given])
+    np.testing.assert_array_equal(np.array(answer["e"], np.float32), expected)
+
+
+def test_an_arrow_stream_is_answered_with_one_and_keeps_its_ids(embedding, encoder):
+    X = walks().astype(np.float32)
+    table = pa.table({"id": [f"s{i}" for i in range(12)], "values": list(X)})
+    response = post_arrow(embedding, stream_of(table))
+    assert response.headers["content-type"] == ARROW
+    answer = pa.ipc.open_stream(response.content).read_all()
+    assert answer["id"].to_pylist() == table["id"].to_pylist()
+    np.testing.assert_array_equal(np.array(answer["e"].to_pylist(), np.float32), encoder.embed(X))
+
+
+def test_an_arrow_stream_may_have_dictionaries(embedding):
+    table = pa.table({"label": pa.array(["a", "b"]).dictionary_encode(), "values": [[1.0, 2.0], [3.0]]})
+    answer = pa.ipc.open_stream(post_arrow(embedding, stream_of(table)).content).read_all()
+    assert answer["label"].to_pylist() == ["a", "b"]
+
+
+def test_every_estimator_answers_its_own_question(encoder, tmp_path):
+    X, y = walks(20), ["a", "b"] * 10
+    estimators = {
+        "/predict": (NuTimeClassifier(encoder=encoder).fit(X, y), {"predicted", "p_a", "p_b"}),
+        "/detect": (NuTimeDetector(encoder=encoder).fit(X), {"score", "is_anomaly"}),
+    }
+    for path, (estimator, names) in estimators.items():
+        with serving(estimator.save(tmp_path / path[1:])) as (client, _):
+            assert client.get("/health").json()["answers"] == path
+            answer = client.post(path, json={"series": X.tolist()}).json()
+            assert answer.keys() == names
+            assert {len(column) for column in answer.values()} == {20}
+            assert_refused(client.post(path, json={"series": [[[1, 2], [3, 4]]]}), 422, "2 channel(s)")
+            assert client.post("/embed", json={"series": X.tolist()}).status_code == 404
+
+
+@pytest.mark.slow
+def test_a_clusterer_predicts_clusters(encoder, tmp_path):
+    X = walks(20)
+    clusterer = NuTimeClusterer(2, encoder, random_state=0).fit(X)
+    with serving(clusterer.save(tmp_path / "model")) as (client, _):
+        answer = client.post("/predict", json={"series": X.tolist()}).json()
+    assert answer == {"cluster": clusterer.predict(X).tolist()}
+
+
+def test_clients_at_one_time_share_batches_and_each_gets_its_own_answer(embedding, encoder):
+    def batches():
+        lines = embedding.get("/metrics").text.splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("nutime_batches_total"))
+
+    before = batches()
+    series = [walks(1 + seed % 3, 20 + seed, seed) for seed in range(48)]
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda X: embedding.post("/embed", json={"series": X.tolist()}).json(), series))
+    for X, answer in zip(series, answers, strict=True):
+        np.testing.assert_array_equal(np.array(answer["e"], np.float32), encoder.embed(X))
+    assert batches() - before < 48
+
+
+# ---- refusals -----------------------------------------------------------------------------------------
+
+BAD_JSON = {
+    "no JSON": (b"{", 400),
+    "no UTF-8": (b"\xff\xfe\xfa", 400),
+    "nested without end": (b"[" * 50_000, 400),
+    "a list": (b"[[1, 2]]", 422),
+    "an unknown name": (b'{"series": [[1]], "pool": "cls"}', 422),
+    "no series": (b'{"series": []}', 422),
+    "an empty series": (b'{"series": [[]]}', 422),
+    "only missing values": (b'{"series": [[NaN, null]]}', 422),
+    "infinity": (b'{"series": [[1, Infinity]]}', 422),
+    "text": (b'{"series": [["1", "2"]]}', 422),
+    "text among numbers": (b'{"series": [[1, null, "2"]]}', 422),
+    "a number beyond all": (b'{"series": [[' + b"9" * 400 + b"]]}", 422),
+    "channels of unequal length": (b'{"series": [[[1, 2], [3]]]}', 422),
+    "unequal channels": (b'{"series": [[1, 2], [[1], [2]]]}', 422),
+    "an object for a series": (b'{"series": [{}]}', 422),
+    "too many series": (json.dumps({"series": [[1]] * 51}).encode(), 422),
+    "too many channels": (json.dumps({"series": [[[1]] * 51]}).encode(), 422),
+    "too long a series": (json.dumps({"series": [[1] * 1001]}).encode(), 422),
+}
+
+
+@pytest.mark.parametrize(("body", "status"), BAD_JSON.values(), ids=BAD_JSON)
+def test_a_bad_json_body_is_refused_in_one_line(embedding, body, status):
+    assert_refused(embedding.post("/embed", content=body, headers={"content-type": "application/json"}), status)
+
+
+BAD_ARROW = {
+    "no Arrow": (b"not arrow", 400),
+    "nothing": (b"", 400),
+    "a stream cut short": (stream_of(pa.table({"values": [[1.0, 2.0]] * 30}))[:-200], 400),
+    "compressed": (stream_of(pa.table({"values": [[0.0] * 900] * 40}), compression="zstd"), 400),
+    "a compressed dictionary": (
+        stream_of(pa.table({"id": pa.array(["a" * 900] * 9).dictionary_encode()}), compression="lz4"),
+        400,
+    ),
+    "text for values": (stream_of(pa.table({"values": ["a"]})), 422),
+    "no rows": (stream_of(pa.table({"values": pa.array([], pa.list_(pa.float32()))})), 422),
+    "infinity": (stream_of(pa.table({"values": [[1.0, float("inf")]]})), 422),
+    "too many series": (stream_of(pa.table({"values": [[1.0]] * 51})), 422),
+    "rows without bytes": (stream_of(pa.table({"label": pa.nulls(10**9), "y": pa.nulls(10**9)})), 400),
+}
+
+
+@pytest.mark.parametrize(("body", "status"), BAD_ARROW.values(), ids=BAD_ARROW)
+def test_a_bad_arrow_body_is_refused_in_one_line(embedding, body, status):
+    assert_refused(post_arrow(embedding, body), status)
+
+
+def test_arrow_bytes_turned_at_random_never_end_the_service(embedding):
+    body = stream_of(pa.table({"id": ["a", "b"], "values": [[1.0, 2.0, 3.0], [4.0]]}))
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        turned = bytearray(body)
+        for place in rng.integers(0, len(body), 3):
+            turned[place] = rng.integers(0, 256)
+        assert post_arrow(embedding, bytes(turned)).status_code in (200, 400, 422)
+    assert embedding.get("/health").status_code == 200
+
+
+def test_another_content_type_is_refused(embedding):
+    assert_refused(embedding.post("/embed", content=b"1,2", headers={"content-type": "text/csv"}), 415)
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_too_large_a_body_is_refused(embedding, announced):
+    body = b" " * 300_000
+    content = body if announced else (body[start : start + 10_000] for start in range(0, len(body), 10_000))
+    response = embedding.post("/embed", content=content, headers={"content-type": "application/json"})
+    assert_refused(response, 413)
+
+
+# ---- pressure, time and the end -----------------------------------------------------------------------
+
+
+def test_one_request_too_many_is_told_when_to_come_back(encoder, tmp_path):
+    with serving(encoder.save(tmp_path / "e"), "--max-requests", 2, "--batch-wait", 0.5) as (client, _):
+        body = {"series": walks().tolist()}
+        with ThreadPoolExecutor(8) as pool:
+            responses = list(pool.map(lambda _: client.post("/embed", json=body), range(8)))
+        statuses = [response.status_code for response in responses]
+        assert set(statuses) == {200, 429}
+        refused = responses[statuses.index(429)]
+        assert_refused(refused, 429)
+        assert int(refused.headers["retry-after"]) >= 1
+        assert client.post("/embed", json=body).status_code == 200
+
+
+def test_time_is_limited_for_bodies_and_for_answers(encoder, tmp_path):
+    with serving(encoder.save(tmp_path / "e"), "--timeout", 0.4, "--batch-wait", 2) as (client, _):
+        assert_refused(client.post("/embed", json={"series": [[1, 2]]}), 503, "no answer")
+        with socket.create_connection((client.base_url.host, client.base_url.port)) as slow:
+            head = (
+                "POST /embed HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{"
+            )
+            slow.sendall(head.encode())
+            assert b" 408 " in slow.recv(200)
+        assert client.get("/health").status_code == 200
+
+
+def test_a_signal_to_end_lets_waiting_requests_be_answered(encoder, tmp_path):
+    with serving(encoder.save(tmp_path / "e"), "--batch-wait", 1.5) as (client, process):
+        with ThreadPoolExecutor(4) as pool:
+            waiting = [pool.submit(client.post, "/embed", json={"series": [[1, 2, 3]]}) for _ in range(4)]
+            while "nutime_waiting_series 4" not in client.get("/metrics").text:
+                time.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
+            assert [answer.result().status_code for answer in waiting] == [200] * 4
+        assert process.wait(10) == 0
+
+
+def test_a_port_that_is_taken_is_named(encoder, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-c", PROGRAM, encoder.save(tmp_path / "e"), "--port", str(port)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert f"127.0.0.1 port {port}: Address already in use" in done.stderr
+
+
+# ---- operators ----------------------------------------------------------------------------------------
+
+
+def test_the_interface_describes_itself(embedding):
+    document = embedding.get("/openapi.json").json()
+    assert set(document["paths"]) == {"/embed", "/health", "/metrics"}
+    assert set(document["paths"]["/embed"]["post"]["requestBody"]["content"]) == {"application/json", ARROW}
+
+
+def test_metrics_are_lines_of_names_and_numbers_and_count_requests(embedding):
+    def requests():
+        lines = embedding.get("/metrics").text.splitlines()
+        values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        assert float(values['nutime_request_seconds_bucket{le="+Inf"}']) == float(
+            values["nutime_request_seconds_count"]
+        )
+        return float(values["nutime_request_seconds_count"])
+
+    before = requests()
+    embedding.post("/embed", json={"series": [[1, 2]]})
+    embedding.post("/embed", content=b"")
+    assert requests() == before + 2
+
+
+@pytest.mark.slow
+def test_no_generated_request_is_a_server_error(embedding):
+    schemathesis = pytest.importorskip("schemathesis")
+    command = [str(Path(sys.executable).with_name("schemathesis")), "run", f"{embedding.base_url}/openapi.json"]
+    command += ["--checks", "not_a_server_error,response_schema_conformance", "--max-examples", "100"]
+    assert schemathesis.__version__
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+@pytest.mark.slow
+def test_the_load_benchmark_prints_its_figures():
+    command = [sys.executable, BENCHMARK, "--seconds", "3", "--clients", "8"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout.splitlines()[-1])
+    assert figures["errors"] == 0
+    assert figures["p99_ms"] > 0
