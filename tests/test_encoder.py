@@ -69,7 +69,7 @@ def test_the_encoder_can_tell_scales_apart(encoder):
 # ---- shapes ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("pool", "width"), [("cls", 32), ("mean", 32), ("cls+mean", 64), ("layers", 192)])
+@pytest.mark.parametrize(("pool", "width"), [("cls", 32), ("mean", 32), ("cls+mean", 64), ("upper", 96), ("layers", 192)])
 def test_pool_decides_the_width(encoder, pool, width):
     Z = encoder.embed(walk(50, channels=4), pool=pool)
     assert Z.shape == (4, width)
@@ -77,7 +77,7 @@ def test_pool_decides_the_width(encoder, pool, width):
 
 
 def test_an_unknown_pool_is_refused(encoder):
-    with pytest.raises(ValueError, match=r"pool must be one of cls, mean, cls\+mean, layers; got 'max'"):
+    with pytest.raises(ValueError, match=r"pool must be one of cls, mean, cls\+mean, upper, layers; got 'max'"):
         encoder.embed([walk(9)], pool="max")
 
 

@@ -231,7 +231,7 @@ def test_the_example_reads_the_file_without_nutime_or_torch(command):
 # ---- every kind of network -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pool", ["cls", "mean", "cls+mean", "layers"])
+@pytest.mark.parametrize("pool", ["cls", "mean", "cls+mean", "upper", "layers"])
 def test_every_pool_can_be_exported(encoder, exported, pool):
     series = walks(3, 2, 70)
     answer = exported(encoder, pool=pool).run(series)["embedding"]

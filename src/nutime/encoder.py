@@ -18,13 +18,14 @@ from safetensors.torch import load_file, save
 
 from nutime import hub
 from nutime.data.series import as_series, resample
-from nutime.documents import read_document
+from nutime.documents import one_line, read_document
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import NuTimeNetwork
 
 #: Raised when what is written can no longer be read by older versions.
 FORMAT = 1
 DEFAULT_WEIGHTS = "nutime-base"
+_LARGEST = 2**14  # what a config may ask for where no weights prove it
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
 
 
@@ -40,9 +41,9 @@ class NuTime(NuTimeNetwork):
         Args:
             X: series in any form of :mod:`nutime.data.series`. A univariate encoder embeds the channels of a
                 multivariate series one by one and puts the vectors side by side.
-            pool: ``cls``, ``mean`` (of the windows' tokens) or ``cls+mean``; or ``layers``, which adds the
-                deviation of the windows' tokens and takes all three after every layer: longer, and best
-                for a linear model on top.
+            pool: ``cls``, ``mean`` (of the windows' tokens) or ``cls+mean``; or ``upper``, which adds the
+                deviation of the windows' tokens and takes all three after every layer of the upper half:
+                longer, and best for a linear model on top; or ``layers``, the same after all layers.
             length: points every series is resized to; the encoder's own unless given.
             batch_size: series computed at a time; it changes speed and memory, not the result.
         """
@@ -92,11 +93,9 @@ class NuTime(NuTimeNetwork):
         if download:
             raise ValueError(f"{', '.join(download)}: only for a hub id, and {str(name)!r} is not downloaded")
         config = _read_config(folder / _CONFIG)
+        weights = _read_weights(folder / _WEIGHTS)
+        _check_size(folder, config, weights)
         model = cls(config)
-        try:
-            weights = load_file(folder / _WEIGHTS)
-        except (OSError, SafetensorError) as error:
-            raise ValueError(f"{folder / _WEIGHTS}: not readable as safetensors ({error})") from None
         expected = {key: value.shape for key, value in model.state_dict().items()}
         found = {key: value.shape for key, value in weights.items()}
         if expected != found:
@@ -142,4 +141,22 @@ def _read_config(path: Path) -> NuTimeConfig:
     try:
         return NuTimeConfig.from_dict(document.get("network"))
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{path}: {one_line(error)}") from None
+
+
+def _read_weights(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        return dict(load_file(path))
+    except (OSError, SafetensorError, RuntimeError, KeyError) as error:
+        raise ValueError(f"{path}: not readable as safetensors ({one_line(error)})") from None
+
+
+def _check_size(folder: Path, config: NuTimeConfig, weights: dict[str, torch.Tensor]) -> None:
+    """Refuse a config that asks for more than the weights hold, before anything of that size is made."""
+    layer = 4 * config.heads * config.head_dim + 2 * config.mlp_dim
+    others = config.window + (config.channels - 1) * config.dim
+    asked, found = config.dim * (config.depth * layer + others), sum(map(torch.numel, weights.values()))
+    if asked > found:
+        raise ValueError(f"{folder / _WEIGHTS}: has {found} weights, and its config.json asks for over {asked}")
+    if max(config.length // config.window, config.scalar_dim) > _LARGEST:
+        raise ValueError(f"{folder / _CONFIG}: more than {_LARGEST} windows or values a scalar; is it damaged?")

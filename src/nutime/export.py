@@ -34,7 +34,7 @@ from nutime.transfer.clusterer import NuTimeClusterer
 from nutime.transfer.detector import NuTimeDetector
 from nutime.transfer.finetune import FineTuned
 from nutime.transfer.probe import LinearProbe
-from nutime.transfer.trainer import POOL, VARIANCE_EPSILON
+from nutime.transfer.stack import POOL, VARIANCE_EPSILON
 from nutime.version import own_version
 
 CONTRACT = (

@@ -13,13 +13,28 @@ def nutime(*arguments):
 
 @pytest.mark.parametrize(
     "command",
-    [[], ["demo"], ["corpus"], ["corpus", "build"], ["corpus", "info"], ["corpus", "synth"], ["pretrain"]],
+    [
+        *[
+            [],
+            ["demo"],
+            ["embed"],
+            ["fit"],
+            ["predict"],
+            ["cluster"],
+            ["detect"],
+            ["explore"],
+            ["export"],
+            ["serve"],
+        ],
+        *[["corpus"], ["corpus", "build"], ["corpus", "info"], ["corpus", "synth"], ["pretrain"]],
+        *[["bench"], ["bench", "run"], ["bench", "report"], ["figure"], ["figure", "cd"]],
+    ],
 )
 def test_every_command_has_help(command):
     done = nutime(*command, "--help")
     assert done.returncode == 0
     assert "Usage" in done.stdout
-    if command not in ([], ["corpus"]):
+    if command not in ([], ["corpus"], ["bench"], ["figure"]):
         assert "Example" in done.stdout
 
 

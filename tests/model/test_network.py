@@ -239,10 +239,12 @@ def test_layers_pools_three_vectors_after_every_layer():
     for tokens in net.hidden(series):
         expected += [tokens[:, 0], tokens[:, 1:].mean(1), tokens[:, 1:].std(1, unbiased=False)]
     torch.testing.assert_close(net.pooled(series, "layers"), torch.cat(expected, dim=1))
+    upper = expected[len(expected) // 2 :]
+    torch.testing.assert_close(net.pooled(series, "upper"), torch.cat(upper, dim=1))
 
 
 def test_an_unknown_pooling_is_refused():
-    with pytest.raises(ValueError, match=r"pool must be one of cls, mean, cls\+mean, layers; got 'max'"):
+    with pytest.raises(ValueError, match=r"pool must be one of cls, mean, cls\+mean, upper, layers; got 'max'"):
         network().pooled(random_series(), "max")
 
 

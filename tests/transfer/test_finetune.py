@@ -7,7 +7,7 @@ import torch
 from waves import refusal, waves
 
 from nutime.encoder import NuTime
-from nutime.transfer import trainer
+from nutime.transfer import stack, trainer
 from nutime.transfer.base import TrainingSet
 from nutime.transfer.classifier import NuTimeClassifier
 from nutime.transfer.finetune import FineTuned
@@ -96,7 +96,7 @@ def test_pretrained_weights_go_into_a_multivariate_network_except_for_its_channe
 
 
 def test_a_piece_at_a_time_gives_every_series_a_gradient(encoder, monkeypatch):
-    monkeypatch.setattr(trainer, "_ROOM", {"cpu": 1})  # one series at a time
+    monkeypatch.setattr(stack, "_ROOM", {"cpu": 1})  # one series at a time
     X, y = waves(12)
     assert np.isfinite(classifier(encoder, epochs=1, batch_size=4).fit(X, y).predict_proba(X)).all()
 

@@ -29,6 +29,7 @@ class Pool(StrEnum):
     CLS = "cls"
     MEAN = "mean"
     BOTH = "cls+mean"
+    UPPER = "upper"
     LAYERS = "layers"
 
 

@@ -6,6 +6,7 @@ type and size. ``.npy`` and ``.pt`` are mapped into memory; ``.npz`` is decompre
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import zipfile
@@ -21,15 +22,19 @@ from nutime.data._source import Record, Source, quote
 npy: Any = npy_format  # numpy leaves this module untyped
 
 SERIES_KEY = re.compile(r"X(_\w+)?")
+HEADER_BYTES = 2**10  # a header may claim 4 GiB, and numpy needs seconds to parse one of 9000 blanks
 NPY_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 def read_npy(source: Source) -> Iterator[Record]:
     """One array ``(n, length)`` or ``(n, channels, length)``."""
-    with source.decoding(), source.path.open("rb") as file:
-        shape, fortran_order, dtype = _header(source, "the array", file, source.path.stat().st_size)
+    with source.decoding():
+        with source.path.open("rb") as file:
+            head = io.BytesIO(file.read(HEADER_BYTES))
+        shape, fortran_order, dtype = _header(source, "the array", head, source.path.stat().st_size)
         order: Literal["F", "C"] = "F" if fortran_order else "C"
-        X = np.memmap(source.path, dtype, "r", file.tell(), shape, order)
+        X = np.memmap(source.path, dtype, "r", head.tell(), shape, order)
+    _check(source, "the array", X, None)
     return _records(source, "the array", X, None)
 
 
@@ -40,17 +45,22 @@ def read_npz(source: Source) -> Iterator[Record]:
     order of the file.
     """
     with source.decoding(), zipfile.ZipFile(source.path) as archive:
-        names = array_names(archive)
-        for name in _wanted(source, names):
-            labels = "y" + name.removeprefix("X")
-            X = unpack(source, archive, name)
-            y = unpack(source, archive, labels) if labels in names else None
-            yield from _records(source, name, X, y)
+        for name in _wanted(source, array_names(archive)):
+            yield from _records(source, name, *read_set(source, archive, name))
 
 
 def array_names(archive: zipfile.ZipFile) -> list[str]:
     """Return the names of the arrays of an ``.npz`` file."""
     return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+
+
+def read_set(source: Source, archive: zipfile.ZipFile, name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Return an array of series of an ``.npz`` file, and its labels if there are any."""
+    labels = "y" + name.removeprefix("X")
+    X = _unpack(source, archive, name)
+    y = _unpack(source, archive, labels) if labels in array_names(archive) else None
+    _check(source, name, X, y)
+    return X, y
 
 
 def _wanted(source: Source, names: list[str]) -> list[str]:
@@ -64,11 +74,11 @@ def _wanted(source: Source, names: list[str]) -> list[str]:
     return [f"X_{source.split}"]
 
 
-def unpack(source: Source, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    """Return an array of an ``.npz`` file that is all that its header says."""
+def _unpack(source: Source, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     source.check_expansion(sum(member.file_size for member in archive.infolist()))
     with archive.open(f"{name}.npy") as member:
-        _header(source, name, member, archive.getinfo(f"{name}.npy").file_size)
+        head = io.BytesIO(member.read(HEADER_BYTES))
+        _header(source, name, head, archive.getinfo(f"{name}.npy").file_size)
     with archive.open(f"{name}.npy") as member:
         array: NDArray[Any] = npy.read_array(member, allow_pickle=False)
         if member.read(1):  # also makes zipfile compare the checksum, which it does at the end only
@@ -76,12 +86,12 @@ def unpack(source: Source, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     return array
 
 
-def _header(source: Source, name: str, file: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _header(source: Source, name: str, head: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Return shape, order and type of an array if ``size`` bytes, its header among them, can hold it."""
-    version = npy.read_magic(file)
+    version = npy.read_magic(head)
     if version not in NPY_HEADERS:
         raise source.error(f"{name}: npy version {version} is not supported")
-    shape, fortran_order, dtype = NPY_HEADERS[version](file)
+    shape, fortran_order, dtype = NPY_HEADERS[version](head)
     if dtype.hasobject:
         raise source.error(f"{name}: holds pickled Python objects, which are not read; save plain numbers")
     claimed = dtype.itemsize * math.prod(shape)
@@ -105,10 +115,11 @@ def read_pt(source: Source) -> Iterator[Record]:
             raise source.error(f"samples: claims {samples.nbytes} bytes, more than the file has")
         X = samples.detach().numpy()
         y = None if labels is None else labels.detach().numpy()
+    _check(source, "samples", X, y)
     return _records(source, "samples", X, y)
 
 
-def _records(source: Source, name: str, X: NDArray[Any], y: NDArray[Any] | None) -> Iterator[Record]:
+def _check(source: Source, name: str, X: NDArray[Any], y: NDArray[Any] | None) -> None:
     if X.dtype.kind not in "fiub":
         raise source.error(f"{name}: dtype {X.dtype} is not numeric")
     if X.ndim not in (2, 3) or 0 in X.shape:
@@ -117,6 +128,9 @@ def _records(source: Source, name: str, X: NDArray[Any], y: NDArray[Any] | None)
         raise source.error(f"{name}: has {len(X)} series but the labels have shape {y.shape}")
     if y is not None and y.dtype.kind not in "fiubUS":
         raise source.error(f"{name}: labels of dtype {y.dtype}, expected text or numbers")
+
+
+def _records(source: Source, name: str, X: NDArray[Any], y: NDArray[Any] | None) -> Iterator[Record]:
     for index, values in enumerate(X):
         where = f"{name}: series {index}: "
         label = None if y is None else source.label(y[index], where)

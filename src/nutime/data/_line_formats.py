@@ -17,8 +17,10 @@ from nutime.data._source import LABEL_NAMES, Record, Source, quote
 from nutime.data.series import Array
 
 ARFF_ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|[^\s{]+)\s*(.+)""", re.IGNORECASE)
-ARFF_NOMINAL = re.compile(r"""\s*(?:'([^']*)'|"([^"]*)"|([^,'"]*))\s*(?:,|$)""")
+ARFF_NOMINAL = re.compile(r"""\s*+(?:'([^']*)'|"([^"]*)"|([^,'"][^,]*)|)\s*+(?:,|$)""")
 ARFF_NUMERIC = frozenset({"numeric", "real", "integer"})
+MAX_CHANNELS = 2**16  # a line of ':' alone would be millions of them
+COUNT = re.compile("0*[1-9][0-9]{,17}")
 NO_TIMESTAMPS = "series of (time, value) pairs are not supported; write the values alone"
 
 
@@ -58,6 +60,8 @@ class Promise:
     def check_channels(self, source: Source, channels: int) -> None:
         """Refuse any other number of channels than the one known so far."""
         self.channels = self.channels or channels
+        if channels > MAX_CHANNELS:
+            raise source.error(f"has {channels} channels, the limit is {MAX_CHANNELS}")
         if channels != self.channels:
             raise source.error(f"has {channels} channel(s), expected {self.channels}")
 
@@ -143,7 +147,7 @@ def _flag(source: Source, words: list[str]) -> bool:
 
 
 def _count(source: Source, words: list[str]) -> int:
-    if len(words) != 1 or not words[0].isdecimal() or int(words[0]) == 0:
+    if len(words) != 1 or not COUNT.fullmatch(words[0]):
         raise source.error("expected a positive whole number")
     return int(words[0])
 
@@ -186,8 +190,7 @@ def _arff_header(source: Source, lines: Iterator[str]) -> tuple[Promise, bool]:
             raise source.error("the class must be the last attribute")
         name, kind = attribute.group(1).strip("'\"").lower(), attribute.group(2).strip()
         if kind.startswith("{") and kind.endswith("}") and not within:
-            found = ("".join(filter(None, cell)) for cell in ARFF_NOMINAL.findall(kind[1:-1]))
-            promise.classes = frozenset(source.label(cell) for cell in found if cell.strip())
+            promise.classes = frozenset(map(source.label, _nominal_values(source, kind[1:-1])))
             promise.labelled = True
         elif kind.lower() == "relational" and not relational and not values:
             relational = within = True
@@ -198,6 +201,18 @@ def _arff_header(source: Source, lines: Iterator[str]) -> tuple[Promise, bool]:
         else:
             raise source.error(f"attribute {quote(name)} of type {quote(kind)} is not supported here")
     raise source.error("has no line '@data'")
+
+
+def _nominal_values(source: Source, text: str) -> Iterator[str]:
+    """Iterate over the values of a nominal attribute, each of which may be quoted."""
+    place = 0
+    while place < len(text):
+        value = ARFF_NOMINAL.match(text, place)
+        if not value:
+            raise source.error(f"the classes are not separated by commas at {quote(text[place:])}")
+        place = value.end()
+        if found := "".join(filter(None, value.groups())).strip():
+            yield found
 
 
 def _arff_label(source: Source, line: str) -> tuple[str, str]:

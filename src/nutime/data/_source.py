@@ -85,7 +85,9 @@ class Source:
         with self.open() as file:
             for self.line, raw in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
                 if len(raw) > MAX_LINE:
-                    raise self.error(f"has more than {MAX_LINE} bytes in a line; store such series as .npy or .parquet")
+                    raise self.error(
+                        f"has more than {MAX_LINE} bytes in a line; store such series as .npy or .parquet"
+                    )
                 if isinstance(file, gzip.GzipFile):
                     self.check_expansion(file.tell())
                 try:
@@ -97,7 +99,9 @@ class Source:
     def check_expansion(self, size: int) -> None:
         """Refuse to unpack more than any honest file holds: a bomb is small, and so is what it may become."""
         if size > EXPANSION_ROOM and size > MAX_EXPANSION * self.path.stat().st_size:
-            raise self.error(f"unpacks to more than {MAX_EXPANSION} times its size; if you trust it, unpack it first")
+            raise self.error(
+                f"unpacks to more than {MAX_EXPANSION} times its size; if you trust it, uncompress it"
+            )
 
     @contextmanager
     def decoding(self) -> Iterator[None]:

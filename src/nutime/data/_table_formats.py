@@ -271,6 +271,10 @@ def read_parquet(source: Source) -> Iterator[Record]:
 
     # Buffering ahead would keep the whole file in memory.
     with source.decoding(), pq.ParquetFile(source.path, pre_buffer=False) as file:
+        groups = map(file.metadata.row_group, range(file.num_row_groups))
+        source.check_expansion(
+            8 * sum(group.column(i).num_values for group in groups for i in range(group.num_columns))
+        )
         schema = file.schema_arrow
         lists = [_is_list(field.type) for field in schema]
         columns = Columns.named(source, schema.names, any(lists))

@@ -31,18 +31,21 @@ import csv
 import difflib
 import importlib.util
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, overload
-from zipfile import BadZipFile
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nutime.data._array_formats import array_names, read_set
+from nutime.data._source import Source
 from nutime.data.series import Array
 
 Labels: TypeAlias = NDArray[np.str_]
@@ -273,16 +276,20 @@ def _files_in(folder: Path, entry: ArchiveSet) -> dict[str, Path]:
 
 
 def _npz_splits(path: Path) -> list[str]:
-    with _open_npz(path) as arrays:
-        splits = [key.removeprefix("X_") for key in arrays.files if key.startswith("X_")]
-        return [*splits, *(["unsplit"] if "X" in arrays.files else [])]
+    with _open_npz(path) as (source, archive):
+        names = array_names(archive)
+        splits = [name.removeprefix("X_") for name in names if name.startswith("X_")]
+        splits += ["unsplit"] if "X" in names else []
+        if not splits:
+            raise source.error("has no array X, X_train or X_test; replace it")
+    return splits
 
 
-def _open_npz(path: Path) -> Any:
-    try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError, BadZipFile) as error:
-        raise ValueError(f"{path} is not a readable .npz file ({error}); replace it") from None
+@contextmanager
+def _open_npz(path: Path) -> Iterator[tuple[Source, ZipFile]]:
+    source = Source(path)
+    with source.decoding(), ZipFile(path) as archive:
+        yield source, archive
 
 
 def _load(entry: ArchiveSet, split: str, files: dict[str, Path]) -> Part:
@@ -304,11 +311,12 @@ def _load(entry: ArchiveSet, split: str, files: dict[str, Path]) -> Part:
 
 def _read_npz(path: Path, split: str) -> Part:
     suffix = "" if split == "unsplit" else f"_{split}"
-    with _open_npz(path) as arrays:
-        if f"y{suffix}" not in arrays.files:
-            raise ValueError(f"{path}: has X{suffix} but no y{suffix}; expected labels beside the series")
-        X, y = arrays[f"X{suffix}"], arrays[f"y{suffix}"].astype(np.str_)
-    return Part(X[:, 0] if X.ndim == 3 and X.shape[1] == 1 else X, y)
+    with _open_npz(path) as (source, archive):
+        X, y = read_set(source, archive, f"X{suffix}")
+        if y is None:
+            raise source.error(f"has X{suffix} but no y{suffix}; expected labels beside the series")
+        labels = y.astype(np.str_)
+    return Part(X[:, 0] if X.ndim == 3 and X.shape[1] == 1 else X, labels)
 
 
 def _read_published(path: Path) -> Part:

@@ -57,6 +57,9 @@ class Source:
     count: int
     values: int
 
+    def __post_init__(self) -> None:
+        _check_counts(self.first + 1, self.count, self.values)
+
 
 @dataclass(frozen=True)
 class _Shard:
@@ -64,6 +67,16 @@ class _Shard:
     series: int
     values: int
     bytes: int
+
+    def __post_init__(self) -> None:
+        if Path(self.file).name != self.file:  # a shard is nowhere but in the folder of its corpus
+            raise ValueError(f"{self.file!r} is no name of a file")
+        _check_counts(self.series, self.values, self.bytes)
+
+
+def _check_counts(*counts: Any) -> None:
+    if not all(type(count) is int and count > 0 for count in counts):
+        raise TypeError(f"expected positive integers, got {counts}")
 
 
 class Corpus:
@@ -89,11 +102,11 @@ class Corpus:
         try:
             index = json.loads(index_path.read_text("utf-8"))
             found = index["format"]
-            if found > FORMAT:
-                raise ValueError(f"{index_path}: format {found} is newer than this nutime reads; update nutime")
-            corpus = cls(folder, index)
-        except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
+            corpus = cls(folder, index) if found <= FORMAT else None
+        except (KeyError, TypeError, ValueError, RecursionError):
             raise ValueError(f"{index_path}: is damaged; build the corpus again") from None
+        if corpus is None:
+            raise ValueError(f"{index_path}: format {found} is newer than this nutime reads; update nutime")
         for shard in corpus._shards:
             file = folder / shard.file
             size = file.stat().st_size if file.is_file() else None
@@ -163,18 +176,28 @@ def _map_shard(path: Path, shard: _Shard) -> tuple[NDArray[np.float32], NDArray[
     mapped = np.asarray(np.memmap(path, np.uint8, mode="c"))
     try:
         batch = pa.ipc.open_file(pa.py_buffer(mapped)).get_batch(0)
+        batch.validate()
         (column,) = batch.columns
-        buffers = column.values.buffers()[1], column.buffers()[1]
-        counts = len(column.values), len(column)
-    except (pa.ArrowException, IndexError, ValueError):
-        counts = None
-    if counts != (shard.values, shard.series):
+        if column.type != pa.large_list(pa.float32()) or column.null_count or column.values.null_count:
+            raise ValueError(f"holds {column.type}")
+        # Arrow hands out read-only views; the same bytes taken from the mapping may be written to.
+        values = _view(mapped, column.values.buffers()[1], np.float32, len(column.values))
+        offsets = _view(mapped, column.buffers()[1], np.int64, len(column) + 1)
+        whole = (len(offsets) - 1, len(values)) == (shard.series, shard.values)
+    except (pa.ArrowException, IndexError, ValueError, OSError):
+        whole = False
+    if not whole or offsets[0] != 0 or offsets[-1] != len(values) or (np.diff(offsets) < 1).any():
         raise ValueError(f"{path}: is damaged; copy it again or build the corpus again")
-    # Arrow hands out read-only views; the same bytes taken from the mapping may be written to.
-    begins = [buffer.address - mapped.ctypes.data for buffer in buffers]
-    values = mapped[begins[0] : begins[0] + 4 * shard.values].view(np.float32)
-    offsets = mapped[begins[1] : begins[1] + 8 * (shard.series + 1)].view(np.int64)
     return values, offsets
+
+
+def _view(mapped: NDArray[np.uint8], buffer: Any, dtype: type[Any], count: int) -> NDArray[Any]:
+    """Return the part of a mapping that an Arrow buffer stands for."""
+    begin = buffer.address - mapped.ctypes.data
+    end = begin + count * np.dtype(dtype).itemsize
+    if not 0 <= begin <= end <= len(mapped):
+        raise ValueError("the values are compressed, and not a part of the file")
+    return mapped[begin:end].view(dtype)
 
 
 class CorpusWriter:

@@ -15,8 +15,9 @@ from nutime.model.noise import Noise
 from nutime.model.tokens import Tokens, sinusoids
 from nutime.model.transformer import Transformer
 
-#: ``[CLS]``; the mean of the windows' tokens; both; or, after every layer, both and the tokens' deviation.
-POOLS = ("cls", "mean", "cls+mean", "layers")
+#: ``[CLS]``; the mean of the windows' tokens; both; or both and the tokens' deviation, after every layer of the upper
+#: half or after all layers.
+POOLS = ("cls", "mean", "cls+mean", "upper", "layers")
 
 
 class NuTimeNetwork(nn.Module):
@@ -58,10 +59,11 @@ class NuTimeNetwork(nn.Module):
             raise ValueError(f"pool must be one of {', '.join(POOLS)}; got {how!r}")
         if how == "cls":
             return self.cls(series, noise)
-        if how != "layers":
+        if how not in ("upper", "layers"):
             return pool_tokens(self(series, noise), how)
+        streams = self.hidden(series, noise)
         parts = []
-        for tokens in self.hidden(series, noise):
+        for tokens in streams[len(streams) // 2 :] if how == "upper" else streams:
             windows = tokens[:, 1:]
             parts += [tokens[:, 0], windows.mean(1), windows.std(1, unbiased=False)]
         return torch.cat(parts, dim=-1)

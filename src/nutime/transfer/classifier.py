@@ -65,7 +65,7 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
         strategy: str = "probe",
         encoder: str | Path | NuTime = DEFAULT_WEIGHTS,
         *,
-        pool: str = "layers",
+        pool: str = "upper",
         C: float = 1.0,
         trained: str = "all",
         n_models: int = 1,

@@ -18,7 +18,8 @@ from torch import Tensor
 from nutime.data.series import Array, resample
 from nutime.encoder import NuTime
 from nutime.transfer.base import Arrays, Float64, TrainingSet
-from nutime.transfer.trainer import FinetuneConfig, Stack, Trainer
+from nutime.transfer.stack import Stack
+from nutime.transfer.trainer import FinetuneConfig, Trainer
 
 
 class FineTuned:

@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
@@ -21,10 +20,9 @@ from nutime.encoder import NuTime
 from nutime.transfer.base import Arrays, Float64, TrainingSet
 
 
-def linear_probe(C: float = 1.0) -> Any:
-    """Return an unfitted classifier for embeddings: standardise, then logistic regression."""
+def _logistic_regression(C: float) -> Any:
     # At the usual tolerance of 1e-4 very uneven weights stop the solver long before they have had their effect.
-    return make_pipeline(StandardScaler(), LogisticRegression(C=C, max_iter=2000, tol=1e-5))
+    return LogisticRegression(C=C, max_iter=2000, tol=1e-5)
 
 
 @dataclass(frozen=True)
@@ -46,17 +44,15 @@ class LinearProbe:
         """Fit a linear classifier on the embedding. Class weights move the classes, not the standardisation."""
         weight = training_set.sample_weight
         embedding = _embed(encoder, training_set.series, params)
+        scaler = StandardScaler().fit(embedding, sample_weight=weight)
         # The solver makes thousands of small products, for which BLAS threads cost more than they bring: on a
         # busy machine 20 times more. One thread also gives the same digits on any number of cores.
         with threadpool_limits(1, "blas"):
-            pipeline = linear_probe(params["C"]).fit(
-                embedding,
-                training_set.codes,
-                standardscaler__sample_weight=weight,
-                logisticregression__sample_weight=weight * training_set.class_weight[training_set.codes],
+            places, basis = _in_their_span(scaler.transform(embedding))
+            linear = _logistic_regression(params["C"]).fit(
+                places, training_set.codes, sample_weight=weight * training_set.class_weight[training_set.codes]
             )
-        scaler, linear = pipeline[0], pipeline[1]
-        coef, intercept = linear.coef_, linear.intercept_
+            coef, intercept = linear.coef_ @ basis, linear.intercept_
         if len(coef) == 1:  # two classes: scikit-learn keeps the second one's row only, relative to the first
             coef = np.concatenate([np.zeros_like(coef), coef])
             intercept = np.concatenate([np.zeros_like(intercept), intercept])
@@ -76,6 +72,18 @@ class LinearProbe:
         embedding = _embed(encoder, series, params)
         scores: Float64 = (embedding - self.mean) / self.scale @ self.coef.T + self.intercept
         return scores
+
+
+def _in_their_span(rows: Float64) -> tuple[Float64, Float64]:
+    """Return coordinates of the rows in an orthonormal basis of their span, and the basis.
+
+    A penalised linear model never leaves the span of its samples, so this changes nothing but the time: there are
+    mostly far fewer samples than coordinates.
+    """
+    if len(rows) >= rows.shape[1]:
+        return rows, np.eye(rows.shape[1])
+    left, singular, basis = np.linalg.svd(rows, full_matrices=False)
+    return left * singular, basis
 
 
 def _embed(encoder: NuTime, series: list[Array], params: Mapping[str, Any]) -> Float64:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from nutime.documents import read_document
+from nutime.documents import one_line, read_document
 from nutime.encoder import NuTime
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ _HOMES = {
     "NuTimeDetector": "nutime.transfer.detector",
     "NuTimeEmbedder": "nutime.transfer.embedder",
 }
+_LABEL_KINDS = "biufUO"
+_LABEL_BYTES = 2**28  # a dtype of text may claim gigabytes for a label
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
@@ -81,11 +83,11 @@ def load(folder: str | Path) -> Any:
         if "classes" in document:
             estimator.classes_ = _decode_labels(document["classes"])
     except _DAMAGE as error:
-        raise ValueError(f"{path}: not written by nutime, or damaged ({_one_line(error)})") from None
+        raise ValueError(f"{path}: not written by nutime, or damaged ({one_line(error)})") from None
     try:
         estimator.restore(arrays)
     except _DAMAGE as error:
-        raise ValueError(f"{folder / _ARRAYS}: does not fit {DOCUMENT} ({_one_line(error)})") from None
+        raise ValueError(f"{folder / _ARRAYS}: does not fit {DOCUMENT} ({one_line(error)})") from None
     return estimator
 
 
@@ -93,7 +95,7 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
         return dict(load_file(path))
     except (OSError, SafetensorError) as error:
-        raise ValueError(f"{path}: not readable as safetensors ({_one_line(error)})") from None
+        raise ValueError(f"{path}: not readable as safetensors ({one_line(error)})") from None
 
 
 def _plain(value: Any, where: str) -> Any:
@@ -112,14 +114,16 @@ def _from_plain(value: Any) -> Any:
 
 
 def _encode_labels(labels: NDArray[Any]) -> dict[str, Any]:
-    if labels.dtype.kind not in "biufUO":
+    if labels.dtype.kind not in _LABEL_KINDS:
         raise ValueError(f"labels of dtype {labels.dtype} cannot be saved; use text, integers, bools or floats")
     return {"dtype": labels.dtype.str, "values": [_plain(label, "a label") for label in labels.tolist()]}
 
 
 def _decode_labels(document: dict[str, Any]) -> NDArray[Any]:
-    return np.array(document["values"], dtype=document["dtype"])
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    dtype, values = np.dtype(document["dtype"]), document["values"]
+    if dtype.kind not in _LABEL_KINDS or dtype.itemsize * len(values) > _LABEL_BYTES:
+        raise ValueError(f"{len(values)} labels of dtype {dtype}")
+    labels = np.array(values, dtype)
+    if labels.ndim != 1:
+        raise ValueError(f"labels of shape {labels.shape}")
+    return labels

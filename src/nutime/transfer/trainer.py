@@ -8,42 +8,29 @@ asks for a validation share: by default the schedule is fixed and the last state
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
+from torch import Tensor
 from torch.nn import functional as F
 
-from nutime.data.crops import FlatSeries, crop
+from nutime.data.crops import FlatSeries
 from nutime.data.series import Array
 from nutime.encoder import NuTime
-from nutime.model.config import NuTimeConfig
-from nutime.model.network import pool_tokens
 from nutime.model.noise import Noise
 from nutime.transfer.base import TrainingSet
-
-Trained = Literal["all", "head", "scratch"]
-State = dict[str, Tensor]
+from nutime.transfer.stack import Parameters, Stack, State, Trained, center_of, row_names
 
 #: Steps taken at least, however few the series.
 LEAST_STEPS = 300
-#: What of the encoder's tokens the head reads.
-POOL = "cls+mean"
-#: Values a pass may hold in activations; larger batches are computed piece by piece.
-_ROOM = {"cpu": 2**28, "mps": 2**28, "cuda": 2**31}
 #: Times at most that watched series are looked at during training.
 _LOOKS = 100
 _STEPS_BEFORE_CAPTURE = 3
-_ALIGNMENT = 8
-#: Added to the variance of an embedding before dividing by its root.
-VARIANCE_EPSILON = 1e-5
 
 
 @dataclass(frozen=True)
@@ -86,140 +73,6 @@ class FinetuneConfig:
     def of(cls, params: Mapping[str, Any]) -> FinetuneConfig:
         """Pick the fine-tuning parameters out of a classifier's."""
         return cls(**{field.name: params[field.name] for field in fields(cls) if field.name in params})
-
-
-class _Classifier(nn.Module):
-    """What one model consists of: the network, and a linear head on its normalised embedding."""
-
-    def __init__(self, encoder: NuTime, classes: int) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.head = nn.Linear(2 * encoder.config.dim, classes)
-
-
-class Stack:
-    """Functions of stacked parameters: what is common to models that differ in their values only."""
-
-    def __init__(self, encoder: NuTime, channels: int, classes: int) -> None:
-        self.device = encoder.device
-        self.config = encoder.config.replace(channels=channels)
-        self._classes = classes
-
-    def start(self, encoder: NuTime, models: int, trained: Trained, seed: int) -> _Parameters:
-        """Make new models, each with a head (and a channel projection) of its own."""
-        members = []
-        with torch.random.fork_rng(devices=[]):
-            for member in range(models):
-                torch.manual_seed(seed + member)
-                model = _Classifier(NuTime(self.config), self._classes).to(self.device)
-                if trained != "scratch":
-                    own = model.encoder.state_dict()
-                    known = {k: v for k, v in encoder.state_dict().items() if k in own and v.shape == own[k].shape}
-                    model.encoder.load_state_dict(known, strict=False)
-                members.append(model)
-        parameters, buffers = stack_module_state(members)
-        kept_buffers = members[0].state_dict().keys() - parameters.keys()
-        learned = {k: v.detach() for k, v in parameters.items() if trained != "head" or k.startswith("head")}
-        fixed = {k: v.detach() for k, v in parameters.items() if k not in learned}
-        return _Parameters(learned, fixed | {name: buffers[name] for name in kept_buffers})
-
-    def views(self, flat: FlatSeries, chosen: Tensor, begin: Tensor, share: Tensor) -> Tensor:
-        """Cut ``(models, batch)`` chosen series, all channels of a series alike."""
-        channels, length = self.config.channels, self.config.length
-        channel = torch.arange(channels, device=self.device)
-        index = (chosen[..., None] * channels + channel).flatten()
-        begin, share = (draw.flatten().repeat_interleave(channels) for draw in (begin, share))
-        return crop(flat, index, begin, share, length).view(*chosen.shape, channels, length)
-
-    def whole_series(self, flat: FlatSeries, chosen: Tensor) -> Iterator[Tensor]:
-        """Yield ``(models, batch)`` chosen series uncut, as many at a time as there is room for."""
-        for piece in chosen.split(self.room(len(chosen)), dim=1):  # type: ignore[no-untyped-call]
-            yield self.views(flat, piece, torch.zeros_like(piece), torch.ones_like(piece))
-
-    def embeddings(self, state: State, views: Tensor) -> Tensor:
-        """Return ``(models, batch, d)`` for ``(models, batch, channels, length)`` views, without dropout."""
-        embed = _embedding(self.config, self.device)
-        own = _of_encoder(state)
-        if self.device.type == "cuda":
-            return vmap(embed)(own, views)
-        # Without gradients there is nothing to gain from mapping on a CPU, whose attention cannot be mapped.
-        members = ({name: tensor[model] for name, tensor in own.items()} for model in range(len(views)))
-        return torch.stack([embed(member, view) for member, view in zip(members, views, strict=True)])
-
-    def logits(self, state: State, center: Tensor, views: Tensor) -> Tensor:
-        """Return ``(models, batch, classes)``; embeddings are normalised by ``center``, ``(models, 2, d)``."""
-        return _head(state, self.embeddings(state, views), center)
-
-    def training_logits(self, state: State, views: Tensor, seeds: Tensor, *, compiled: bool = False) -> Tensor:
-        """Return the logits of a training batch: dropout by ``seeds``, normalised by its own statistics."""
-        embedding = _mapped_embedding(self.config, self.device, compiled)(_of_encoder(state), views, seeds)
-        return _head(state, embedding, _center(embedding))
-
-    def room(self, models: int) -> int:
-        """Return how many series of every model fit into the room for activations."""
-        config = self.config
-        windows = config.length // config.window
-        embedding = config.channels * (8 * config.dim + 4 * config.window)
-        layers = config.depth * (8 * config.dim + 4 * config.heads * config.head_dim + 3 * config.mlp_dim)
-        return max(1, _ROOM[self.device.type] // (models * windows * (embedding + layers)))
-
-
-class _Parameters:
-    """The parameters of all models; those that learn lie in a few large tensors, which one kernel each updates.
-
-    On CUDA the transformer computes with copies in half precision; the tokens' embedding and the head do not. The
-    head has a tensor of its own: whatever its size, the encoder's parameters lie alike, and are compiled once.
-    """
-
-    def __init__(self, learned: State, fixed: State) -> None:
-        self._fixed = fixed
-        self._groups = [
-            {name: value.shape for name, value in learned.items() if _group(name) == group} for group in range(3)
-        ]
-        self._groups = [group for group in self._groups if group]
-        self.leaves = [
-            torch.cat([_aligned(learned[name].flatten(1)) for name in group], dim=1).requires_grad_()
-            for group in self._groups
-        ]
-
-    def exact(self) -> State:
-        """Return the parameters by name, as they are."""
-        state = dict(self._fixed)
-        for group, leaf in zip(self._groups, self.leaves, strict=True):
-            state |= _by_name(group, leaf.detach())
-        return state
-
-    def for_training(self) -> State:
-        """Return the parameters by name, in the precision of a training step, with a way back for gradients."""
-        state = {name: _narrowed(name, value) for name, value in self._fixed.items()}
-        for group, leaf in zip(self._groups, self.leaves, strict=True):
-            state |= _by_name(group, _narrowed(next(iter(group)), leaf))
-        return state
-
-
-def _group(name: str) -> int:
-    """Say where a parameter lies: with the transformer's, the tokens' or the head's."""
-    if name.startswith("head."):
-        return 2
-    return 0 if name.startswith(("encoder.transformer.", "encoder.norm.")) else 1
-
-
-def _narrowed(name: str, value: Tensor) -> Tensor:
-    return value.bfloat16() if value.is_cuda and _group(name) == 0 else value
-
-
-def _by_name(shapes: dict[str, torch.Size], flat: Tensor) -> State:
-    sizes = [shape[1:].numel() for shape in shapes.values()]
-    pieces = flat.split([size + -size % _ALIGNMENT for size in sizes], dim=1)  # type: ignore[no-untyped-call]
-    return {
-        name: (piece if piece.shape[1] == size else piece[:, :size]).view(shape)
-        for (name, shape), size, piece in zip(shapes.items(), sizes, pieces, strict=True)
-    }
-
-
-def _aligned(rows: Tensor) -> Tensor:
-    """Pad rows so that what follows them begins where matrix products like it."""
-    return F.pad(rows, (0, -rows.shape[1] % _ALIGNMENT))
 
 
 class Trainer:
@@ -326,7 +179,7 @@ class Trainer:
         pieces = -(-batch.chosen.shape[1] // self.room)
         for number, piece in enumerate(batch.chosen.chunk(pieces, dim=1)):
             seeds = batch.seeds + number
-            noise = Noise(seeds[:, None], _rows(piece.shape[1], self.device))
+            noise = Noise(seeds[:, None], row_names(piece.shape[1], self.device))
             views = self.stack.views(self.flat, piece, *noise.stretch(self.config.smallest_crop))
             compiled = self.config.compiled and piece.shape[1] == self.config.batch_size
             logits = self.stack.training_logits(self.parameters.for_training(), views, seeds, compiled=compiled)
@@ -339,7 +192,7 @@ class Trainer:
         """Return ``(models, 2, d)``: what to normalise embeddings by when there is no batch to do it by."""
         members = torch.from_numpy(self.members).to(self.device)
         pieces = self.stack.whole_series(self.flat, members)
-        return _center(torch.cat([self.stack.embeddings(state, views) for views in pieces], dim=1))
+        return center_of(torch.cat([self.stack.embeddings(state, views) for views in pieces], dim=1))
 
 
 @dataclass(frozen=True)
@@ -411,7 +264,7 @@ class _Best:
         self.waited = 0
 
     @torch.no_grad()
-    def look(self, parameters: _Parameters) -> int:
+    def look(self, parameters: Parameters) -> int:
         """Keep what became better; return the number of looks since anything did."""
         scores = self._judge(parameters.for_training())
         better = scores < self.scores
@@ -456,42 +309,6 @@ def _captured(take: Callable[[], None]) -> Callable[[], None]:
         graph.replay()
 
     return step
-
-
-def _rows(count: int, device: torch.device) -> Tensor:
-    return torch.arange(count, dtype=torch.int32, device=device)
-
-
-@cache
-def _embedding(config: NuTimeConfig, device: torch.device) -> Callable[..., Tensor]:
-    """Return a function of one model's parameters, its views and a seed; one for all fits, so compiled once."""
-    encoder = NuTime(config).to(device)
-
-    def embed(state: State, views: Tensor, seed: Tensor | None = None) -> Tensor:
-        noise = None if seed is None else Noise(seed, _rows(len(views), views.device))
-        return pool_tokens(functional_call(encoder, state, (views, noise)), POOL).float()
-
-    return embed
-
-
-@cache
-def _mapped_embedding(config: NuTimeConfig, device: torch.device, compiled: bool) -> Callable[..., Tensor]:
-    mapped = vmap(_embedding(config, device))
-    return torch.compile(mapped, dynamic=False) if compiled and device.type == "cuda" else mapped
-
-
-def _of_encoder(state: State) -> State:
-    return {name.removeprefix("encoder."): value for name, value in state.items() if name.startswith("encoder.")}
-
-
-def _head(state: State, embedding: Tensor, center: Tensor) -> Tensor:
-    normal = (embedding - center[:, :1]) * (center[:, 1:] + VARIANCE_EPSILON).rsqrt()
-    return normal @ state["head.weight"].mT + state["head.bias"][:, None]
-
-
-def _center(embedding: Tensor) -> Tensor:
-    """Return mean and variance over the batch, ``(models, 2, d)``."""
-    return torch.stack([embedding.mean(1), embedding.var(1, unbiased=False)], dim=1)
 
 
 def _flat(series: list[Array]) -> FlatSeries:
