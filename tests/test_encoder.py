@@ -69,7 +69,9 @@ def test_the_encoder_can_tell_scales_apart(encoder):
 # ---- shapes ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("pool", "width"), [("cls", 32), ("mean", 32), ("cls+mean", 64), ("upper", 96), ("layers", 192)])
+@pytest.mark.parametrize(
+    ("pool", "width"), [("cls", 32), ("mean", 32), ("cls+mean", 64), ("upper", 96), ("layers", 192)]
+)
 def test_pool_decides_the_width(encoder, pool, width):
     Z = encoder.embed(walk(50, channels=4), pool=pool)
     assert Z.shape == (4, width)

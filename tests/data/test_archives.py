@@ -280,7 +280,6 @@ def refusal(name, **arguments):
         ({"X_train": series(19, 24), "y_train": labels(19)}, "19 series, 19 labels"),
         ({"X_train": series(20, 23)}, "length 23; expected 20 series, 1 channel(s), length 24"),
         ({"X_train": series(20, 2, 24)}, "2 channel(s), length 24; expected 20 series, 1 channel(s)"),
-        ({"y_train": labels(19)}, "20 series, 19 labels"),
     ],
 )
 def test_wrong_size_is_refused(folder, change, found):
@@ -319,6 +318,12 @@ def test_local_set_is_never_completed_from_elsewhere(folder):
     assert "no test split" in refusal("GunPoint", data_dir=folder)
 
 
+def test_fewer_labels_than_series_are_refused(folder):
+    write_npz(folder / "Chinatown.npz", **(chinatown() | {"y_train": labels(19)}))
+    message = refusal("Chinatown", data_dir=folder)
+    assert message == f"{folder / 'Chinatown.npz'}: X_train: has 20 series but the labels have shape (19,)"
+
+
 def test_missing_labels_are_refused(folder):
     write_npz(folder / "Chinatown.npz", X_train=series(20, 24))
     with pytest.raises(ValueError, match="has X_train but no y_train"):
@@ -327,7 +332,7 @@ def test_missing_labels_are_refused(folder):
 
 def test_broken_npz_is_refused_by_name(folder):
     (folder / "Chinatown.npz").write_bytes(b"PK\x03\x04 cut short")
-    assert "not a readable .npz file" in refusal("Chinatown", data_dir=folder)
+    assert "Chinatown.npz: cannot be read" in refusal("Chinatown", data_dir=folder)
 
 
 def test_folder_that_does_not_exist_is_refused(folder):
@@ -376,7 +381,12 @@ def test_availability_tells_complete_sets_from_others_and_why(folder):
     (folder / "Wine.npz").write_bytes(b"cut short")
     found = available(["Chinatown", "Coffee", "Beef", "Wine", "FD-B"], folder)
     assert found.complete == ("Chinatown",)
-    reasons = {"Coffee": "no test split", "Beef": "found 3 series", "Wine": "readable", "FD-B": "not found in"}
+    reasons = {
+        "Coffee": "no test split",
+        "Beef": "found 3 series",
+        "Wine": "cannot be read",
+        "FD-B": "not found in",
+    }
     assert all(text in found.missing[name] for name, text in reasons.items())
 
 

@@ -15,8 +15,8 @@ from nutime.model.noise import Noise
 from nutime.model.tokens import Tokens, sinusoids
 from nutime.model.transformer import Transformer
 
-#: ``[CLS]``; the mean of the windows' tokens; both; or both and the tokens' deviation, after every layer of the upper
-#: half or after all layers.
+#: ``[CLS]``; the mean of the windows' tokens; both; or both and the tokens' deviation, after every layer of the
+#: upper half or after all layers.
 POOLS = ("cls", "mean", "cls+mean", "upper", "layers")
 
 
