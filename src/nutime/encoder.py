@@ -147,7 +147,7 @@ def _read_config(path: Path) -> NuTimeConfig:
 def _read_weights(path: Path) -> dict[str, torch.Tensor]:
     try:
         return dict(load_file(path))
-    except (OSError, SafetensorError, RuntimeError, KeyError) as error:
+    except (OSError, SafetensorError, RuntimeError, KeyError, ValueError, TypeError) as error:
         raise ValueError(f"{path}: not readable as safetensors ({one_line(error)})") from None
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import io
 import math
+import pickletools
 import re
 import zipfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -23,6 +25,7 @@ npy: Any = npy_format  # numpy leaves this module untyped
 
 SERIES_KEY = re.compile(r"X(_\w+)?")
 HEADER_BYTES = 2**10  # a header may claim 4 GiB, and numpy needs seconds to parse one of 9000 blanks
+NAME_CHARACTERS = 2**9
 NPY_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -106,6 +109,7 @@ def read_pt(source: Source) -> Iterator[Record]:
 
     with source.decoding():
         mapped = zipfile.is_zipfile(source.path)  # the older torch format cannot be mapped
+        _check_names(source, mapped)
         content = torch.load(source.path, map_location="cpu", weights_only=True, mmap=mapped)
         tensors = content if isinstance(content, dict) else {}
         samples, labels = tensors.get("samples"), tensors.get("labels")
@@ -117,6 +121,21 @@ def read_pt(source: Source) -> Iterator[Record]:
         y = None if labels is None else labels.detach().numpy()
     _check(source, "samples", X, y)
     return _records(source, "samples", X, y)
+
+
+def _check_names(source: Source, zipped: bool) -> None:
+    """Refuse a pickle with long names in it, which torch would search for minutes to explain its refusal."""
+    with ExitStack() as stack:
+        if zipped:
+            archive = stack.enter_context(zipfile.ZipFile(source.path))
+            names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+            pickles = [stack.enter_context(archive.open(name)) for name in names]
+        else:  # a number, a version, a description, and then the tensors
+            pickles = [stack.enter_context(source.path.open("rb"))] * 4
+        for stream in pickles:
+            for _, value, _ in pickletools.genops(stream):
+                if isinstance(value, str) and len(value) > NAME_CHARACTERS:
+                    raise source.error(f"names something by {len(value)} characters, as no file of tensors does")
 
 
 def _check(source: Source, name: str, X: NDArray[Any], y: NDArray[Any] | None) -> None:

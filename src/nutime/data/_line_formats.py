@@ -34,9 +34,13 @@ class Promise:
     labelled: bool = False
     classes: frozenset[str] | None = None
 
+    def cells(self, source: Source, channels: list[str]) -> list[list[str]]:
+        """Split each channel into its cells, if there are as many channels as there should be."""
+        self.check_channels(source, len(channels))
+        return [channel.split(",") for channel in channels]
+
     def parse(self, source: Source, channels: list[list[str]]) -> Array:
         """Parse the cells of each channel."""
-        self.check_channels(source, len(channels))
         rows = [
             source.numbers(cells, where=f"channel {index}: " if len(channels) > 1 else "")
             for index, cells in enumerate(channels)
@@ -100,7 +104,7 @@ def read_ts(source: Source) -> Iterator[Record]:
             if len(channels) == 1:
                 raise source.error("has no label after the last ':'")
             label = promise.label(source, channels.pop())
-        yield Record(promise.parse(source, [channel.split(",") for channel in channels]), label)
+        yield Record(promise.parse(source, promise.cells(source, channels)), label)
 
 
 def _meaningful(source: Source, comments: str) -> Iterator[str]:
@@ -162,7 +166,7 @@ def read_arff(source: Source) -> Iterator[Record]:
             text, label = _arff_label(source, line)
             label = promise.label(source, label)
         channels = _relational_channels(source, text) if relational else [text]
-        yield Record(promise.parse(source, [channel.split(",") for channel in channels]), label)
+        yield Record(promise.parse(source, promise.cells(source, channels)), label)
 
 
 def _arff_header(source: Source, lines: Iterator[str]) -> tuple[Promise, bool]:

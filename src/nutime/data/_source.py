@@ -29,9 +29,9 @@ STDIN = Path("-")
 INFINITE = "holds an infinite value; leave a missing value out or write NaN"
 DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 QUOTED_CHARACTERS = 40  # of a bad cell: an error is one readable line
-MAX_LINE = 2**24  # bytes; parsed, a line takes up to thirty times its size
-MAX_EXPANSION = 100  # of a compressed file, beyond EXPANSION_ROOM; numbers shrink to a tenth at best
-EXPANSION_ROOM = 2**27
+MAX_LINE = 2**24  # bytes; the longest of the archives' lines has a quarter of that
+MAX_EXPANSION = 100  # of a compressed file, beyond the room below; numbers shrink to a tenth at best
+ARRAYS_ROOM, LINES_ROOM = 2**27, 2**23  # bytes: an array is unpacked at once, lines one by one
 CHOOSE = "if the column holds labels or ids, name it as such"
 
 
@@ -82,25 +82,28 @@ class Source:
 
     def lines(self) -> Iterator[str]:
         """Iterate over the lines of a UTF-8 text file."""
+        size = 0
         with self.open() as file:
             for self.line, raw in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
                 if len(raw) > MAX_LINE:
                     raise self.error(
                         f"has more than {MAX_LINE} bytes in a line; store such series as .npy or .parquet"
                     )
-                if isinstance(file, gzip.GzipFile):
-                    self.check_expansion(file.tell())
+                size += len(raw)
+                if size > LINES_ROOM and isinstance(file, gzip.GzipFile):
+                    self.check_expansion(size, LINES_ROOM)
                 try:
                     # The byte order mark that spreadsheets write is no part of the first cell.
                     yield raw.decode("utf-8-sig" if self.line == 1 else "utf-8")
                 except UnicodeDecodeError:
                     raise self.error("is not UTF-8 text") from None
 
-    def check_expansion(self, size: int) -> None:
+    def check_expansion(self, size: int, room: int = ARRAYS_ROOM) -> None:
         """Refuse to unpack more than any honest file holds: a bomb is small, and so is what it may become."""
-        if size > EXPANSION_ROOM and size > MAX_EXPANSION * self.path.stat().st_size:
+        if size > room and size > MAX_EXPANSION * self.path.stat().st_size:
             raise self.error(
-                f"unpacks to more than {MAX_EXPANSION} times its size; if you trust it, uncompress it"
+                f"unpacks to more than {MAX_EXPANSION} times its size, as a bomb does; if you trust it, "
+                "store it uncompressed"
             )
 
     @contextmanager
@@ -120,7 +123,11 @@ class Source:
         self, cells: Sequence[str], missing: str = "?", where: str = "", columns: Sequence[str] | None = None
     ) -> Array:
         """Parse the cells of one line; a cell equal to ``missing`` (blanks aside) is NaN, as is ``nan``."""
-        return self.floating(np.array(self.floats(cells, missing, where, columns)), where)
+        try:
+            values = np.fromiter(map(float, cells), np.float64, len(cells))
+        except ValueError:
+            values = np.array(self.floats(cells, missing, where, columns))
+        return self.floating(values, where)
 
     def floats(
         self, cells: Sequence[str], missing: str, where: str = "", columns: Sequence[str] | None = None

@@ -34,6 +34,7 @@ from nutime.data.series import Array
 ID_NAMES = frozenset({"id", "series", "series_id"})
 TIME_NAMES = frozenset({"time", "timestamp", "t", "date"})
 INDEX_NAME = "__index_level_0__"  # how pandas names an index without a name in parquet; in csv it is ""
+MAX_TEXT = 2**16  # bytes of a label or an id
 ROWS_AT_A_TIME = 1024
 
 
@@ -269,13 +270,13 @@ def read_parquet(source: Source) -> Iterator[Record]:
     import pyarrow.parquet as pq
     from pyarrow import types
 
-    # Buffering ahead would keep the whole file in memory.
-    with source.decoding(), pq.ParquetFile(source.path, pre_buffer=False) as file:
-        groups = map(file.metadata.row_group, range(file.num_row_groups))
-        source.check_expansion(
-            8 * sum(group.column(i).num_values for group in groups for i in range(group.num_columns))
-        )
-        schema = file.schema_arrow
+    with source.decoding():
+        schema = pq.read_schema(source.path)
+    # Buffering ahead would keep the whole file in memory, and so would text that is written once for many rows.
+    texts = [field.name for field in schema if types.is_string(field.type)]
+    with source.decoding(), pq.ParquetFile(source.path, pre_buffer=False, read_dictionary=texts) as file:
+        # Of the columns' own metadata nothing is asked: where it is damaged, Arrow ends the process.
+        source.check_expansion(8 * file.metadata.num_rows * file.metadata.num_columns)
         lists = [_is_list(field.type) for field in schema]
         columns = Columns.named(source, schema.names, any(lists))
         for index in columns.values:
@@ -292,6 +293,19 @@ def read_parquet(source: Source) -> Iterator[Record]:
         else:
             for values, label, identity, _ in rows:
                 yield Record(values, columns.label_text(source, label), columns.id_text(source, identity))
+
+
+def _cells(source: Source, column: Any) -> list[Any]:
+    """Return the cells of a column that is no value: short ones, for they are repeated on every row."""
+    import pyarrow.compute as pc
+    from pyarrow import types
+
+    if types.is_dictionary(column.type) and types.is_string(column.type.value_type):
+        longest = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+        if longest > MAX_TEXT:
+            raise source.error(f"holds a text of {longest} bytes, the limit is {MAX_TEXT}; shorten labels and ids")
+    cells: list[Any] = column.to_pylist()
+    return cells
 
 
 def _is_list(kind: Any) -> bool:
@@ -322,7 +336,7 @@ def _parquet_rows(
         )
         if types.is_temporal(time.type):  # Python's own dates have no nanoseconds
             time = time.view(f"int{time.type.bit_width}")
-        yield from zip(values, label.to_pylist(), identity.to_pylist(), time.to_pylist(), strict=True)
+        yield from zip(values, *(_cells(source, column) for column in (label, identity, time)), strict=True)
         start += len(batch)
 
 

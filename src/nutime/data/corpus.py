@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import uuid
 from collections import Counter
@@ -43,6 +44,7 @@ PathLike: TypeAlias = str | os.PathLike[str]
 Progress: TypeAlias = Callable[[str], object]
 
 FORMAT = 1
+SHARD_NAME = re.compile(r"shard-\d{5,9}\.arrow")
 SHARD_BYTES = 64_000_000
 LARGEST = float(np.finfo(np.float32).max)
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -69,14 +71,14 @@ class _Shard:
     bytes: int
 
     def __post_init__(self) -> None:
-        if Path(self.file).name != self.file:  # a shard is nowhere but in the folder of its corpus
-            raise ValueError(f"{self.file!r} is no name of a file")
+        if not SHARD_NAME.fullmatch(self.file):  # a shard is nowhere but in the folder of its corpus
+            raise ValueError(f"{self.file!r} is no name of a shard")
         _check_counts(self.series, self.values, self.bytes)
 
 
 def _check_counts(*counts: Any) -> None:
-    if not all(type(count) is int and count > 0 for count in counts):
-        raise TypeError(f"expected positive integers, got {counts}")
+    if not all(type(count) is int and 0 < count < 2**48 for count in counts):
+        raise TypeError(f"expected counts, got {counts}")
 
 
 class Corpus:
@@ -87,6 +89,8 @@ class Corpus:
         self.sources = tuple(Source(**source) for source in index["sources"])
         self._shards = tuple(_Shard(**shard) for shard in index["shards"])
         self._index = index
+        if not self._shards or len(self) != sum(source.count for source in self.sources):
+            raise ValueError("the sources are not those of the shards")
 
     @classmethod
     def open(cls, path: PathLike) -> Self:

@@ -121,7 +121,7 @@ def pretrain(
     """
     run = Path(run)
     with _processes() as (rank, world), _stop_signals() as stopping:
-        target = torch.device(device or _default_device(rank))
+        target = _usable(torch.device(device or _default_device(rank)))
         corpus = Corpus.open(corpus_path)
         config = _open_run(run, config, corpus, resume, writes=rank == 0)
         steps = config.steps_for(len(corpus))
@@ -326,6 +326,14 @@ def _processes() -> Iterator[tuple[int, int]]:
         yield rank, world
     finally:
         distributed.destroy_process_group()
+
+
+def _usable(device: torch.device) -> torch.device:
+    try:
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError) as error:
+        raise ValueError(f"device {device} is not available here: {' '.join(str(error).split())}") from None
+    return device
 
 
 def _default_device(rank: int) -> str:

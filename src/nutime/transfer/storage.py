@@ -94,7 +94,7 @@ def load(folder: str | Path) -> Any:
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
         return dict(load_file(path))
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, *_DAMAGE) as error:
         raise ValueError(f"{path}: not readable as safetensors ({one_line(error)})") from None
 
 

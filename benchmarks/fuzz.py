@@ -1,0 +1,226 @@
+"""Hostile files against every reader: ``python benchmarks/fuzz.py --cases 100000 --seed 0``.
+
+A case is a valid file (of ``fuzz_seeds.py``), something in it changed (by ``fuzz_inputs.py``), known by seed and
+number. It must be read, or refused by a ``ValueError`` of one line that names the file, within 2 s of processor
+time and 500 MB of memory. The kernel keeps watch: cases run in a worker process whose memory is limited and which
+a timer ends; when it dies, the case it died of is a finding and another worker goes on behind it.
+
+Findings are saved, once for each place in the code, as ``FOLDER/reader/number/file``; what was mended is kept in
+``tests/hostile/findings`` and replayed by the tests. The last line is JSON, and the exit code 1 if anything was
+found. ``starved`` counts what was refused because the memory allowed was not enough.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import random
+import re
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+from fuzz_inputs import hostile
+from fuzz_seeds import Files, all_seeds, write_folder
+
+SECONDS = 2  # of processor time, for one case
+PATIENCE = 60  # seconds of wall time: a busy machine is no finding, a reader that waits for ever is
+MEMORY = 500 * 2**20
+FORK = multiprocessing.get_context("fork")
+
+
+class Outcome(NamedTuple):
+    """How a case ended: ``read``, ``refused``, ``starved`` or, for a finding, ``found`` and what it was."""
+
+    kind: str
+    what: str = ""
+
+
+# ---- the readers ---------------------------------------------------------------------------------------
+
+
+def read_series(folder: Path) -> None:
+    from nutime.data.formats import read_records
+
+    (path,) = folder.iterdir()
+    for _ in read_records(path):
+        pass
+
+
+def read_archive(folder: Path) -> None:
+    from nutime.data.archives import load_dataset
+
+    load_dataset("GunPoint", data_dir=folder)
+
+
+def read_encoder(folder: Path) -> None:
+    from nutime.encoder import NuTime
+
+    NuTime.from_pretrained(folder)
+
+
+def read_estimator(folder: Path) -> None:
+    from nutime.transfer import storage
+
+    storage.load(folder)
+
+
+def read_corpus(folder: Path) -> None:
+    from nutime.data.corpus import Corpus
+
+    corpus = Corpus.open(folder)
+    corpus.flat()
+    corpus.take([0, len(corpus) - 1])
+
+
+def read_checkpoint(folder: Path) -> None:
+    from nutime.pretrain.checkpoint import load_newest
+
+    load_newest(folder)
+
+
+READERS: dict[str, Callable[[Path], None]] = {
+    **dict.fromkeys(("ts", "tsv", "txt", "arff", "csv", "gzip", "npz", "npy", "pt", "parquet"), read_series),
+    "archive": read_archive,
+    "encoder": read_encoder,
+    "estimator": read_estimator,
+    "corpus": read_corpus,
+    "checkpoint": read_checkpoint,
+}
+
+
+# ---- one case ------------------------------------------------------------------------------------------
+
+
+def draw(valid: dict[str, list[Files]], seed: int, number: int) -> tuple[str, str, Files]:
+    """Return the reader of a case, the file that is hostile, and all files."""
+    reader = list(valid)[number % len(valid)]
+    rng = random.Random(f"{seed}/{number}")
+    return reader, *hostile(rng, rng.choice(valid[reader]))
+
+
+def attempt(reader: str, folder: Path) -> Outcome:
+    """Read a folder and judge what comes of it."""
+    try:
+        READERS[reader](folder)
+    except ValueError as error:
+        message = str(error)
+        if "\n" in message or str(folder) not in message:
+            return Outcome("found", f"{place(error)}: not one line that names the file: {message[:200]!r}")
+        return Outcome("starved" if re.search("alloc|memory", message, re.IGNORECASE) else "refused")
+    except Exception as error:
+        return Outcome("found", f"{place(error)}: {type(error).__name__}: {str(error)[:200]!r}")
+    return Outcome("read")
+
+
+def place(error: Exception) -> str:
+    """Return where in nutime an exception came from."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "nutime" in frame.filename]
+    return f"{Path(frames[-1].filename).name}:{frames[-1].name}" if frames else type(error).__name__
+
+
+# ---- the watch -----------------------------------------------------------------------------------------
+
+
+def work(
+    valid: dict[str, list[Files]], seed: int, first: int, last: int, scratch: Path, answers: Connection
+) -> None:
+    """Run cases and report each; under limits, so that the kernel ends what goes too far."""
+    status = Path("/proc/self/status").read_text("ascii")
+    used = 1024 * int(re.search(r"VmData:\s+(\d+)", status).group(1))  # type: ignore[union-attr]
+    resource.setrlimit(resource.RLIMIT_DATA, (used + MEMORY, used + MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for number in range(first, last):
+        reader, _, files = draw(valid, seed, number)
+        folder = scratch / str(number)
+        write_folder(folder, files)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # nobody handles it, so the end of it is the end
+        outcome = attempt(reader, folder)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        answers.send(outcome)
+        shutil.rmtree(folder)
+
+
+def watch(valid: dict[str, list[Files]], seed: int, cases: int, report: Callable[[int, Outcome], None]) -> None:
+    """Run all cases, in one worker as long as it lives."""
+    number = 0
+    while number < cases:
+        with tempfile.TemporaryDirectory() as scratch:
+            answers, theirs = FORK.Pipe(duplex=False)
+            worker = FORK.Process(target=work, args=(valid, seed, number, cases, Path(scratch), theirs))
+            worker.start()
+            theirs.close()
+            with suppress(EOFError):
+                while number < cases and answers.poll(PATIENCE):
+                    report(number, answers.recv())
+                    number += 1
+            if number < cases:
+                worker.kill()
+                worker.join()
+                report(number, Outcome("found", cause_of_death(worker.exitcode)))
+                number += 1
+            worker.join()
+
+
+def cause_of_death(exitcode: int | None) -> str:
+    """Say why a worker ended before its time."""
+    number = -(exitcode or 0)
+    if number == signal.SIGPROF:
+        return f"took more than {SECONDS} s"
+    if number == signal.SIGKILL:
+        return f"waited more than {PATIENCE} s"
+    return f"ended by {signal.Signals(number).name}" if number > 0 else f"exit code {exitcode}"
+
+
+def main() -> int:
+    """Fuzz, print, and return the exit code."""
+    parser = argparse.ArgumentParser(description="Hostile files against every reader.")
+    parser.add_argument("--cases", type=int, default=10_000, help="how many (default 10000)")
+    parser.add_argument("--seed", type=int, default=0, help="another seed, other cases (default 0)")
+    parser.add_argument("--findings", type=Path, default=Path("runs/fuzz"), help="where findings are saved")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # of numpy, torch and zipfile, about what is wrong on purpose
+    valid = all_seeds()
+    names = list(valid)
+    counts = {reader: Counter[str]() for reader in names}
+    found: Counter[tuple[str, str]] = Counter()
+    start = perf_counter()
+
+    def report(number: int, outcome: Outcome) -> None:
+        reader = names[number % len(names)]
+        counts[reader][outcome.kind] += 1
+        if outcome.kind == "found":
+            found[reader, outcome.what.partition(": ")[0]] += 1
+            if found[reader, outcome.what.partition(": ")[0]] == 1:
+                _, name, files = draw(valid, options.seed, number)
+                write_folder(options.findings / reader / f"{options.seed}-{number}", {name: files[name]})
+                print(f"{reader} {options.seed}/{number} {name}: {outcome.what}", flush=True)
+
+    watch(valid, options.seed, options.cases, report)
+    kinds = ("read", "refused", "starved", "found")
+    print(f"{'reader':<12}" + "".join(f"{kind:>9}" for kind in kinds))
+    for reader, count in counts.items():
+        print(f"{reader:<12}" + "".join(f"{count[kind]:>9}" for kind in kinds))
+    total = {kind: sum(count[kind] for count in counts.values()) for kind in kinds}
+    print(
+        json.dumps(
+            {"cases": options.cases, "seed": options.seed, **total, "seconds": round(perf_counter() - start)}
+        )
+    )
+    return 1 if total["found"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""The small valid files that ``fuzz.py`` starts from: every layout that every reader knows."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Files: TypeAlias = dict[str, bytes]
+
+SERIES, LENGTH = 6, 8
+
+
+def text_seeds() -> dict[str, list[Files]]:
+    """Return the text formats, every layout that each of them knows."""
+    rng = np.random.default_rng(0)
+    rows = [[f"{value:.3f}" for value in row] for row in rng.normal(size=(SERIES, LENGTH))]
+    labels = ["ab"[index % 2] for index in range(SERIES)]
+    attributes = [f"@attribute t{index} numeric" for index in range(LENGTH)]
+
+    def lines(header: list[str], body: list[str]) -> bytes:
+        return "".join(f"{line}\n" for line in [*header, *body]).encode()
+
+    pairs = list(zip(rows, labels, strict=True))
+    plain = [",".join([*row, label]) for row, label in pairs]
+    bags = ["'" + ",".join(row) + "\\n" + ",".join(row) + f"',{label}" for row, label in pairs]
+    points = [
+        f"s{index},{time},{value},{label}"
+        for index, (row, label) in enumerate(pairs)
+        for time, value in enumerate(row)
+    ]
+    one = lines(
+        ["@univariate true", "@equalLength true", "@classLabel true a b", "@data"],
+        [",".join(row) + f":{label}" for row, label in pairs],
+    )
+    two = lines(
+        ["@dimensions 2", "@equalLength false", "@classLabel true a b", "@data"],
+        [":".join([",".join(row), ",".join(row), label]) for row, label in pairs],
+    )
+    wide = lines(
+        [",".join(["label", *(f"v{index}" for index in range(LENGTH))])], [",".join([a, *r]) for r, a in pairs]
+    )
+    long = lines(["id,time,value,label"], points)
+    dated = lines(["date,value"], [f"2024-01-{day + 1:02d},{value}" for day, value in enumerate(rows[0])])
+    return {
+        "ts": [{"set.ts": one}, {"set.ts": two}],
+        "tsv": [{"set.tsv": lines([], ["\t".join([label, *row]) for row, label in pairs])}],
+        "txt": [{"set.txt": lines([], [" ".join([label, *row]) for row, label in pairs])}],
+        "arff": [
+            {"set.arff": lines(["@relation r", *attributes, "@attribute class {a,'b'}", "@data"], plain)},
+            {
+                "set.arff": lines(
+                    ["@attribute bag relational", *attributes, "@end bag", "@attribute class {a,b}", "@data"], bags
+                )
+            },
+        ],
+        "csv": [
+            {"set.csv": wide},
+            {"set.csv": long},
+            {"set.csv": dated},
+            {"set.csv": lines([], [",".join([a, *r]) for r, a in pairs])},
+        ],
+        "gzip": [{"set.ts.gz": gzip.compress(one)}, {"set.csv.gz": gzip.compress(long)}],
+    }
+
+
+def array_seeds() -> dict[str, list[Files]]:
+    """Return the binary formats of series."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import torch
+
+    X = np.random.default_rng(1).normal(size=(SERIES, LENGTH))
+    y = np.array(["ab"[index % 2] for index in range(SERIES)])
+
+    def saved(write: Callable[[Any], object]) -> bytes:
+        stream = io.BytesIO()
+        write(stream)
+        return stream.getvalue()
+
+    def parquet(columns: dict[str, Any], **options: Any) -> Files:
+        return {"set.parquet": saved(lambda stream: pq.write_table(pa.table(columns), stream, **options))}
+
+    tensors = {"samples": torch.from_numpy(X[:, None]), "labels": torch.arange(SERIES) % 2}
+    long = {
+        "id": np.repeat(np.arange(SERIES), LENGTH),
+        "time": np.tile(np.arange(LENGTH), SERIES),
+        "value": X.ravel(),
+    }
+    splits = {
+        "X_train": np.ones((50, 150)),
+        "y_train": np.ones(50),
+        "X_test": np.ones((150, 150)),
+        "y_test": np.ones(150),
+    }
+    return {
+        "npz": [
+            {"set.npz": saved(lambda stream: np.savez_compressed(stream, X=X, y=y))},
+            {
+                "set.npz": saved(
+                    lambda stream: np.savez(stream, X_train=X, y_train=y, X_test=X[:, None].astype("f4"))
+                )
+            },
+        ],
+        "npy": [{"set.npy": saved(lambda stream: np.save(stream, X))}],
+        "pt": [
+            {"set.pt": saved(lambda stream: torch.save(tensors, stream))},
+            {"set.pt": saved(lambda stream: torch.save(tensors, stream, _use_new_zipfile_serialization=False))},
+        ],
+        "parquet": [
+            parquet({"x": list(X), "label": y}),
+            parquet({f"v{index}": column for index, column in enumerate(X.T)} | {"id": np.arange(SERIES)}),
+            parquet(long, compression="zstd"),
+            parquet(
+                {"x": list(X), "z": list(X)}, use_dictionary=False, compression="none", data_page_version="2.0"
+            ),
+        ],
+        "archive": [{"GunPoint.npz": saved(lambda stream: np.savez_compressed(stream, **splits))}],
+    }
+
+
+def folder_seeds() -> dict[str, list[Files]]:
+    """Return saved encoders, estimators, corpora and checkpoints."""
+    import torch
+
+    from nutime.data.corpus import CorpusWriter
+    from nutime.encoder import NuTime
+    from nutime.model.config import NuTimeConfig
+    from nutime.pretrain.checkpoint import save_checkpoint
+    from nutime.transfer.classifier import NuTimeClassifier
+    from nutime.transfer.detector import NuTimeDetector
+
+    tiny = NuTimeConfig(
+        window=4, length=16, dim=8, depth=1, heads=1, head_dim=8, mlp_dim=8, scalar_dim=4, scales=3
+    )
+    torch.manual_seed(0)
+    encoder = NuTime(tiny)
+    X = np.random.default_rng(2).normal(size=(SERIES, LENGTH)).cumsum(1)
+    y = np.array(["ab"[index % 2] for index in range(SERIES)])
+    with tempfile.TemporaryDirectory() as scratch:
+        home = Path(scratch)
+        encoder.save(home / "encoder")
+        NuTimeClassifier(encoder=encoder).fit(X, y).save(home / "classifier")
+        NuTimeDetector(encoder=encoder).fit(X).save(home / "detector")
+        with CorpusWriter(home / "corpus", shard_bytes=4 * LENGTH * 4) as writer:
+            writer.add("walks", X)
+        save_checkpoint(home / "checkpoint", 1, {"w": torch.ones(3, 5), "step": torch.tensor(1)})
+        contents = {folder.name: read_folder(folder) for folder in home.iterdir()}
+    return {
+        "encoder": [contents["encoder"]],
+        "estimator": [contents["classifier"], contents["detector"]],
+        "corpus": [contents["corpus"]],
+        "checkpoint": [contents["checkpoint"]],
+    }
+
+
+def read_folder(folder: Path) -> Files:
+    """Return every file below a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+
+
+def write_folder(folder: Path, files: Files) -> None:
+    """Write what :func:`read_folder` returned."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def all_seeds() -> dict[str, list[Files]]:
+    """Return the valid files of every reader."""
+    return {**text_seeds(), **array_seeds(), **folder_seeds()}

@@ -1,0 +1,234 @@
+"""Small files that ask for much: each is refused in one line, in seconds and without the memory it asks for."""
+
+import gzip
+import io
+import json
+import re
+import resource
+import struct
+import time
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nutime.data.corpus import Corpus, CorpusWriter
+from nutime.data.formats import read_records
+from nutime.data.series import as_series
+from nutime.encoder import NuTime
+from nutime.model.config import NuTimeConfig
+from nutime.transfer import storage
+from nutime.transfer.classifier import NuTimeClassifier
+
+TINY = NuTimeConfig(window=4, length=16, dim=8, depth=1, heads=1, head_dim=8, mlp_dim=8, scalar_dim=4, scales=3)
+SECONDS = 10  # of processor time; the bombs below ask for minutes, or for ever
+MEMORY = 400 * 2**20
+
+
+@pytest.fixture
+def refusal():
+    """Return a function that returns why a call is refused, and fails if that costs too much."""
+
+    def refuse(call, *arguments):
+        start = time.process_time()
+        with little_memory(), pytest.raises(ValueError) as caught:  # noqa: PT011 (the message is what is asked for)
+            call(*arguments)
+        assert time.process_time() - start < SECONDS
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    return refuse
+
+
+@contextmanager
+def little_memory():
+    """Let nothing allocate more than a little: a bomb that goes off has another error than the one expected."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    status = Path("/proc/self/status")
+    used = int(re.search(r"VmData:\s+(\d+)", status.read_text())[1]) if status.exists() else 2**30
+    resource.setrlimit(resource.RLIMIT_DATA, (1024 * used + MEMORY, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def read_all(path):
+    return list(read_records(path))
+
+
+def archive(**members):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(f"{name}.npy", content)
+    return stream.getvalue()
+
+
+def header(shape, kind="<f8"):
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": kind, "fortran_order": False, "shape": shape})
+    return stream.getvalue()
+
+
+def parquet(**columns):
+    stream = io.BytesIO()
+    pq.write_table(pa.table(columns), stream)
+    return stream.getvalue()
+
+
+BOMB = "unpacks to more than 100 times its size"
+HUGE_HEADER = b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**32 - 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("zeros.npz", lambda: archive(X=header((2**8, 2**17)) + bytes(2**28)), BOMB),
+        ("header.npz", lambda: archive(X=HUGE_HEADER + bytes(2**28)), BOMB),
+        ("header.npy", lambda: HUGE_HEADER, "cannot be read"),
+        ("shape.npy", lambda: header((2**62, 2**62)) + bytes(64), "more than the file has"),
+        ("negative.npy", lambda: header((-1, -8)) + bytes(64), "cannot be read|more than the file has"),
+        ("one_line.csv.gz", lambda: gzip.compress(b"1," * 2**25), "more than 16777216 bytes in a line"),
+        ("lines.ts.gz", lambda: gzip.compress(b"%" * 999 + b"\n" * 2 + (b"%" * 999 + b"\n") * 2**15), BOMB),
+        ("channels.ts", lambda: b"@data\n" + b"1:" * 2**21, "has 2097153 channels"),
+        ("count.ts", lambda: b"@dimensions " + b"9" * 10**6, "expected a positive whole number"),
+        ("dimensions.ts", lambda: b"@dimensions 999999999\n@data\n1,2\n", "limit|expected 999999999"),
+        ("length.ts", lambda: b"@serieslength -1\n@data\n1\n", "expected a positive whole number"),
+        ("classes.arff", lambda: b"@attribute c {" + b" " * 10**6 + b"'}\n@data\n", "separated by commas"),
+        ("cell.csv", lambda: b'id,value\n"' + b"a" * 10**7 + b'",1\n', "field"),
+        ("rows.parquet", lambda: parquet(x=np.zeros(2**25)), BOMB),
+        ("label.parquet", lambda: parquet(x=[1.0] * 1024, label=["a" * 2**20] * 1024), "shorten labels"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "." in value else "",
+)
+def test_a_bomb_is_refused_before_it_goes_off(tmp_path, refusal, name, content, reason):
+    path = tmp_path / name
+    path.write_bytes(content())
+    message = refusal(read_all, path)
+    assert message.startswith(f"{path}:")
+    assert re.search(reason, message)
+
+
+def test_compressed_zeros_of_an_honest_size_are_read(tmp_path):
+    np.savez_compressed(tmp_path / "set.npz", X=np.zeros((10, 10_000)))
+    assert len(read_all(tmp_path / "set.npz")) == 10
+
+
+@pytest.mark.parametrize("name", ["../../evil", "/evil", "..\\evil"])
+def test_a_member_that_points_outside_is_never_written(tmp_path, name):
+    inside = tmp_path / "one" / "two"
+    inside.mkdir(parents=True)
+    (inside / "set.npz").write_bytes(archive(**{name: header((1, 4)) + bytes(32)}))
+    assert len(read_all(inside / "set.npz")) == 1
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["set.npz"]
+
+
+def test_a_flood_of_nan_is_no_series(tmp_path, refusal):
+    (tmp_path / "set.csv").write_bytes(b"1,2\n" + b"nan,nan\n" * 10**5)
+    series = [record.values for record in read_records(tmp_path / "set.csv")]
+    assert refusal(as_series, series).startswith("series 1: has only NaN")
+
+
+def test_more_classes_than_anyone_has_are_read_in_bounded_time(tmp_path, refusal):
+    classes = b" ".join(b"%d" % index for index in range(10**5))
+    (tmp_path / "set.ts").write_bytes(b"@classLabel true " + classes + b"\n@data\n1,2:1000000000\n")
+    assert "is not one of the classes" in refusal(read_all, tmp_path / "set.ts")
+
+
+# ---- saved models ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    X = np.random.default_rng(0).normal(size=(8, 12))
+    return NuTimeClassifier(encoder=NuTime(TINY)).fit(X, ["a", "b"] * 4)
+
+
+@pytest.fixture
+def saved(classifier, tmp_path):
+    return classifier.save(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("depth", 10**9),
+        ("dim", 2**40),
+        ("mlp_dim", 10**12),
+        ("length", 2**40),
+        ("channels", 10**9),
+        ("scalar_dim", 2**30),
+    ],
+)
+def test_a_config_that_asks_for_a_giant_is_refused_before_it_is_built(saved, refusal, field, value):
+    path = saved / "encoder" / "config.json"
+    document = json.loads(path.read_text())
+    document["network"][field] = value
+    path.write_text(json.dumps(document))
+    assert refusal(NuTime.from_pretrained, saved / "encoder").startswith(str(saved / "encoder"))
+
+
+@pytest.mark.parametrize(
+    "content", ["[" * 10**5, '{"format":' * 10**5, " " * (2**24 + 1)], ids=["[", "{", "blanks"]
+)
+def test_json_without_end_is_refused(saved, refusal, content):
+    path = saved / "estimator.json"
+    path.write_text(content)
+    assert refusal(storage.load, saved).startswith(f"{path}: not a readable estimator")
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        {"dtype": "<U1000000000", "values": ["a", "b"]},
+        {"dtype": "|V1000000000", "values": [0]},
+        {"dtype": "<f8", "values": [[0.0] * 1000] * 1000},
+    ],
+    ids=["text", "void", "nested"],
+)
+def test_labels_that_ask_for_gigabytes_are_refused(saved, refusal, classes):
+    path = saved / "estimator.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"classes": classes}))
+    assert refusal(storage.load, saved).startswith(f"{path}: not written by nutime, or damaged")
+
+
+@pytest.mark.parametrize("size", [0, 2**32, 2**63])
+def test_a_safetensors_header_of_any_claimed_size_is_refused(saved, refusal, size):
+    path = saved / "encoder" / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", size) + path.read_bytes()[8:])
+    assert refusal(NuTime.from_pretrained, saved / "encoder").startswith(f"{path}: not readable as safetensors")
+
+
+# ---- corpora --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        writer.add("a", np.random.default_rng(0).normal(size=(4, 9)))
+    return tmp_path / "corpus"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("file", "../secret"), ("file", "/etc/hostname"), ("series", -1), ("values", 1.5), ("bytes", True)],
+)
+def test_an_index_that_points_elsewhere_or_counts_badly_is_refused(corpus, refusal, field, value):
+    index = json.loads((corpus / "corpus.json").read_text())
+    index["shards"][0][field] = value
+    (corpus / "corpus.json").write_text(json.dumps(index))
+    assert "corpus.json: is damaged" in refusal(Corpus.open, corpus)
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 10**9, -(2**63)])
+def test_a_shard_with_a_bent_offset_is_refused(corpus, refusal, offset):
+    shard = corpus / "shard-00000.arrow"
+    content = shard.read_bytes()
+    place = content.index(struct.pack("<qqq", 0, 9, 18)) + 8
+    shard.write_bytes(content[:place] + struct.pack("<q", offset) + content[place + 8 :])
+    assert refusal(Corpus.open(corpus).flat) == f"{shard}: is damaged; copy it again or build the corpus again"
