@@ -88,6 +88,7 @@ def _bind(config: Any) -> Any:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((config.host, config.port))
+        listening.listen(config.backlog)  # from here on a client waits instead of being refused
     except OSError as error:
         raise ValueError(f"{config.host} port {config.port}: {error.strerror or error}") from None
     return listening
