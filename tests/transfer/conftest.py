@@ -1,5 +1,7 @@
 """A tiny random encoder, so that no test needs shipped weights, and one estimator of each kind over it."""
 
+import signal
+
 import pytest
 import torch
 
@@ -31,3 +33,11 @@ def encoder(tmp_path_factory):
 def estimator(request, encoder):
     """Return each kind of estimator in turn, unfitted."""
     return KINDS[request.param](encoder)
+
+
+@pytest.fixture
+def ctrl_c():
+    """Have SIGINT interrupt, also where the tests run in the background and inherit that it does nothing."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

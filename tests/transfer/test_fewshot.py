@@ -106,7 +106,7 @@ def test_a_class_with_fewer_series_than_shots_gives_some_of_them_again(model, ta
     assert len(set(rare)) == 2
 
 
-def test_ctrl_c_ends_the_measurement_instead_of_shortening_the_training(model, task, monkeypatch):
+def test_ctrl_c_ends_the_measurement_instead_of_shortening_the_training(model, task, monkeypatch, ctrl_c):
     take = Trainer._take
     steps = []
 

@@ -124,7 +124,7 @@ def test_balanced_weights_help_the_rare_class(encoder):
     assert plain + 0.1 < balanced
 
 
-def test_ctrl_c_keeps_what_was_learned(encoder, monkeypatch):
+def test_ctrl_c_keeps_what_was_learned(encoder, monkeypatch, ctrl_c):
     X, y = waves()
     steps = []
     take = Trainer._take
