@@ -3,7 +3,7 @@
     python benchmarks/pretrain_probe.py
 
 Prints the linear probe (cross-validated inside training splits) before and after, for three seeds; the last line
-is JSON. The objective is that of `nutime-base`, chosen on other runs (results/pretraining/LOG.md).
+is JSON. The objective is that of `nutime-base` (results/pretraining/LOG.md).
 """
 
 from __future__ import annotations
