@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nutime.encoder import NuTime, shipped_weights
+from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import POOLS
 from nutime.model.transformer import Layer
@@ -101,10 +101,8 @@ class Plan(NamedTuple):
 
 def plan_export(model: str | Path | NuTime | SeriesEstimator, pool: str | None = None) -> Plan:
     """Return the module that :func:`export_onnx` traces; run as it is, it answers the same."""
-    if isinstance(model, str | Path):
-        fitted = str(model) not in shipped_weights() and (Path(model) / storage.DOCUMENT).is_file()
-        model = storage.load(model) if fitted else NuTime.from_pretrained(model)
-    return _plan_encoder(model, pool) if isinstance(model, NuTime) else _plan_estimator(model, pool)
+    opened = storage.open_model(model) if isinstance(model, str | Path) else model
+    return _plan_encoder(opened, pool) if isinstance(opened, NuTime) else _plan_estimator(opened, pool)
 
 
 def _plan_encoder(encoder: NuTime, pool: str | None) -> Plan:

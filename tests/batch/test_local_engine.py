@@ -18,8 +18,9 @@ from typer.testing import CliRunner
 from nutime import NuTimeClassifier, NuTimeDetector
 from nutime.batch import tables
 from nutime.batch.local import run_local
-from nutime.batch.models import answers, open_model, pack, unpack
+from nutime.batch.models import answers, pack, unpack
 from nutime.batch.tables import DataSet
+from nutime.transfer.storage import open_model
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "batch_embed.py"
 

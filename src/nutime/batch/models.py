@@ -24,11 +24,6 @@ from nutime.transfer.detector import NuTimeDetector
 DEFAULT_POOL = "cls+mean"
 
 
-def open_model(name: str | Path) -> Any:
-    """Load an estimator from its folder, or an encoder by folder, shipped name or hub id."""
-    return storage.load(name) if Path(name, "estimator.json").is_file() else NuTime.from_pretrained(name)
-
-
 def answers(model: Any, series: list[Array], pool: str = DEFAULT_POOL) -> Results:
     """Return what a model says of series, as columns with a row a series.
 
@@ -70,7 +65,7 @@ def unpack(files: dict[str, bytes]) -> Any:
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        return open_model(folder)
+        return storage.open_model(folder)
 
 
 def _label_texts(classes: NDArray[Any]) -> NDArray[Any]:

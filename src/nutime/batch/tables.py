@@ -10,11 +10,11 @@ order and however often, the digits are the same. A table with a point a row is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from itertools import islice, starmap
+from itertools import islice
 from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -23,8 +23,8 @@ from uuid import uuid4
 import numpy as np
 
 from nutime.batch.models import answers
-from nutime.data._source import CHOOSE, FormatError, Record, Source, quote
-from nutime.data._table_formats import Columns, Point, _is_list, _join, _parquet_rows
+from nutime.data._source import CHOOSE, FormatError, Record, Source
+from nutime.data._table_formats import columns_of, records_of
 from nutime.data.series import Array, as_series
 from nutime.data.tables import Results, flatten
 
@@ -148,33 +148,6 @@ def files_of(address: str) -> list[str]:
     if not names:
         raise FormatError(f"{address}: a folder without {SUFFIX} files")
     return [str(system.unstrip_protocol(name)) if "://" in address else name for name in names]
-
-
-def columns_of(source: Source, schema: pa.Schema) -> tuple[Columns, bool]:
-    """Return which column of an Arrow table plays which part, and whether its values are lists."""
-    from pyarrow import types
-
-    lists = [_is_list(field.type) for field in schema]
-    columns = Columns.named(source, schema.names, any(lists))
-    for index in columns.values:
-        field = schema.field(index)
-        kind = field.type.value_type if lists[index] else field.type
-        if not (types.is_floating(kind) or types.is_integer(kind)) or lists[index] != any(lists):
-            wanted = "a list of numbers, as other columns are" if any(lists) else "numeric"
-            raise source.error(f"column {quote(field.name)}: type {field.type} is not {wanted}; {CHOOSE}")
-    return columns, any(lists)
-
-
-def records_of(
-    source: Source, columns: Columns, lists: bool, batches: Iterable[pa.RecordBatch]
-) -> Iterator[Record]:
-    """Iterate over the series of Arrow record batches."""
-    rows = _parquet_rows(source, columns, lists, batches)
-    if columns.is_long:
-        yield from _join(source, columns, starmap(Point, rows))
-    else:
-        for values, label, identity, _ in rows:
-            yield Record(values, columns.label_text(source, label), columns.id_text(source, identity))
 
 
 def kept_columns(records: list[Record]) -> Results:

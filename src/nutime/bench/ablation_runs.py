@@ -27,13 +27,8 @@ from nutime.data.corpus import Corpus, CorpusWriter
 from nutime.data.series import as_series
 from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
-from nutime.pretrain.byol import BYOL
-from nutime.pretrain.checkpoint import checkpoints, save_checkpoint
-from nutime.pretrain.fitting import fit_to_corpus, fit_to_series, needs_fitting
+from nutime.pretrain.fitting import fit_to_series, needs_fitting
 from nutime.pretrain.loop import PretrainConfig, pretrain
-from nutime.pretrain.pool import ResidentPool
-from nutime.pretrain.schedule import Schedule
-from nutime.pretrain.step import PretrainStep, StepConfig
 
 #: Ablation to variant to what it changes in the network; the names are the published tables'.
 VARIANTS: Mapping[str, Mapping[str, dict[str, Any]]] = {
@@ -97,8 +92,6 @@ class Pretraining:
         identity = [dataclasses.asdict(config), corpus.describe()]
         run = self.folder / f"encoder-{_digest(json.dumps(identity).encode())}"
         if not (run / "model" / "config.json").is_file():
-            if needs_fitting(network) and not checkpoints(run / "checkpoints"):
-                _begin_fitted(run, config, corpus)
             if not pretrain(corpus_folder, run, config, resume=True, device=self.device):
                 raise KeyboardInterrupt
             shutil.rmtree(run / "checkpoints")
@@ -185,20 +178,6 @@ def ablation(
         for scratch in starts
         for name, changes in VARIANTS[protocol].items()
     ]
-
-
-def _begin_fitted(run: Path, config: PretrainConfig, corpus: Corpus) -> None:
-    """Write the state before the first step, with what the encoding takes from the corpus."""
-    torch.manual_seed(config.seed)
-    network = NuTime(config.network)
-    fit_to_corpus(network, corpus, config.seed)
-    step = PretrainStep(
-        BYOL(network),
-        ResidentPool(corpus, config.sampling, torch.device("cpu")).pool,
-        Schedule(config.steps_for(len(corpus)), config.learning_rate, config.warmup, config.momentum),
-        StepConfig(config.batch),
-    )
-    save_checkpoint(run / "checkpoints", 0, step.state())
 
 
 def _digest(data: bytes) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from nutime.bench.methods import Answer, Method, Name
+from nutime.bench.methods import Method
 from nutime.bench.results import Result, ResultFile
 from nutime.data.archives import Availability, Dataset, available, find_set, load_dataset
 
@@ -55,7 +55,7 @@ def run(
     missing: dict[str, str] = {}
     for dataset, entry in entries.items():
         filed = f"{entry.archive}/{entry.name}"
-        keys = [[_key(protocol, filed, name) for name in method.names()] for method in methods]
+        keys = [[(protocol, filed, *name) for name in method.names()] for method in methods]
         data = None
         for method, own_keys in zip(methods, keys, strict=True):
             if not all(key in file for key in own_keys):
@@ -72,12 +72,12 @@ def run(
 
 
 def _results(method: Method, data: Any, protocol: str, filed: str, device: str) -> Iterator[Result]:
-    """Yield the results of whole runs: training takes Ctrl-C for "good enough", a benchmark must not."""
+    """Yield the results of whole runs: fine-tuning takes Ctrl-C for "good enough", a benchmark must not."""
     with _interruptions() as interruptions:
         for answer in method.answer(data):
             if interruptions:
                 raise KeyboardInterrupt
-            yield _result(protocol, filed, answer, device)
+            yield Result(protocol, filed, *answer.name, answer.scores, answer.seconds, answer.config, device)
 
 
 @contextmanager
@@ -98,21 +98,3 @@ def _interruptions() -> Iterator[list[int]]:
         yield received
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _key(protocol: str, dataset: str, name: Name) -> tuple[str, str, str, str, int]:
-    return protocol, dataset, name.method, name.selection, name.seed
-
-
-def _result(protocol: str, dataset: str, answer: Answer, device: str) -> Result:
-    return Result(
-        protocol,
-        dataset,
-        answer.name.method,
-        answer.name.selection,
-        answer.name.seed,
-        answer.scores,
-        answer.seconds,
-        answer.config,
-        device,
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +11,8 @@ import typer
 from nutime.cli.bench_report import RESULTS, report
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from nutime.bench.results import Result
 
 app = typer.Typer(help="Benchmark numbers one can trust.", no_args_is_help=True)
@@ -72,6 +74,8 @@ def run(
     )
     console.print(f"{protocol}: {chosen.about}; {request.selection} protocol; on {device}")
 
+    file = ResultFile(out)
+
     def tell(dataset: str, method: str, results: Sequence[Result]) -> None:
         last = results[-1]
         scores = "  ".join(f"{name} {value:.3f}" for name, value in last.scores.items())
@@ -81,39 +85,31 @@ def run(
         protocol,
         chosen.methods(request),
         sets.split(",") if sets else chosen.lists[named_list],
-        ResultFile(out),
+        file,
         data_dir=data_dir,
         device=_device_name(device),
         load=chosen.load,
         report=tell,
     )
-    _summarise(protocol, request.selection, out, console, missing=len(state.missing))
+    Console().print(_summary(protocol, request.selection, file))
+    console.print(f"results: {out}; {len(state.missing)} set(s) not run")
     for name, reason in state.missing.items():
         console.print(f"not run: {name}: {reason}", style="dim", highlight=False)
 
 
-def _summarise(protocol: str, selection: str, out: Path, console: object, missing: int) -> None:
-    """Print the mean scores of every method over the sets it has in the file."""
-    from collections import defaultdict
-
-    import numpy as np
-    from rich.console import Console
+def _summary(protocol: str, selection: str, results: Iterable[Result]) -> Table:
+    """Return the mean scores of every method over the sets it has in the file."""
     from rich.table import Table
 
-    from nutime.bench.results import ResultFile
+    from nutime.bench.gather import collect, overall
 
-    by_method: dict[str, dict[str, list[dict[str, float]]]] = defaultdict(lambda: defaultdict(list))
-    for result in ResultFile(out):
-        if result.protocol == protocol and result.selection == selection:
-            by_method[result.method][result.dataset].append(result.scores)
-    names = sorted({name for sets in by_method.values() for runs in sets.values() for name in runs[0]})
+    names = sorted({name for result in results if result.protocol == protocol for name in result.scores})
+    by_score = {name: collect(results, protocol, selection, name) for name in names}
     table = Table("method", "sets", *names, title=f"{protocol}, {selection} protocol")
-    for method, sets in by_method.items():
-        means = [np.mean([np.mean([run[name] for run in runs]) for runs in sets.values()]) for name in names]
-        table.add_row(method, str(len(sets)), *(f"{100 * mean:.2f}" for mean in means))
-    Console().print(table)
-    assert isinstance(console, Console)
-    console.print(f"results: {out}; {missing} set(s) not run")
+    for method, by_set in by_score[names[0]].items() if names else ():
+        means = (overall(runs[method], list(by_set)).mean for runs in by_score.values())
+        table.add_row(method, str(len(by_set)), *(f"{100 * mean:.2f}" for mean in means))
+    return table
 
 
 def _device_name(device: str) -> str:

@@ -59,7 +59,7 @@ def serve(
         raise ValueError(
             f"no module {error.name!r}; install the service with: pip install 'nutime[serve]'"
         ) from None
-    from nutime.batch.models import open_model
+    from nutime.transfer.storage import open_model
 
     limits = Limits(max_body, max_series, max_length, max_requests, timeout, batch_series, batch_wait)
     app = create_app(open_model(model), limits)
@@ -84,11 +84,7 @@ def _bind(config: Any) -> Any:
     import socket
 
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    listening = socket.socket(family)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((config.host, config.port))
-        listening.listen(config.backlog)  # from here on a client waits instead of being refused
+        return socket.create_server((config.host, config.port), family=family, backlog=config.backlog)
     except OSError as error:
         raise ValueError(f"{config.host} port {config.port}: {error.strerror or error}") from None
-    return listening

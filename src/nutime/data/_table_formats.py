@@ -24,12 +24,15 @@ from datetime import datetime
 from itertools import chain, groupby, starmap
 from math import isinf, isnan
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nutime.data._source import CHOOSE, INFINITE, LABEL_NAMES, Record, Source, quote
 from nutime.data.series import Array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ID_NAMES = frozenset({"id", "series", "series_id"})
 TIME_NAMES = frozenset({"time", "timestamp", "t", "date"})
@@ -277,22 +280,36 @@ def read_parquet(source: Source) -> Iterator[Record]:
     with source.decoding(), pq.ParquetFile(source.path, pre_buffer=False, read_dictionary=texts) as file:
         # Of the columns' own metadata nothing is asked: where it is damaged, Arrow ends the process.
         source.check_expansion(8 * file.metadata.num_rows * file.metadata.num_columns)
-        lists = [_is_list(field.type) for field in schema]
-        columns = Columns.named(source, schema.names, any(lists))
-        for index in columns.values:
-            field = schema.field(index)
-            kind = field.type.value_type if lists[index] else field.type
-            numeric = types.is_floating(kind) or types.is_integer(kind)
-            if not numeric or lists[index] != any(lists):
-                wanted = "a list of numbers, as other columns are" if any(lists) else "numeric"
-                raise source.error(f"column {quote(field.name)}: type {field.type} is not {wanted}; {CHOOSE}")
-        batches = file.iter_batches(batch_size=ROWS_AT_A_TIME)
-        rows = _parquet_rows(source, columns, any(lists), batches)
-        if columns.is_long:
-            yield from _join(source, columns, starmap(Point, rows))
-        else:
-            for values, label, identity, _ in rows:
-                yield Record(values, columns.label_text(source, label), columns.id_text(source, identity))
+        columns, lists = columns_of(source, schema)
+        yield from records_of(source, columns, lists, file.iter_batches(batch_size=ROWS_AT_A_TIME))
+
+
+def columns_of(source: Source, schema: pa.Schema) -> tuple[Columns, bool]:
+    """Return which column of an Arrow table plays which part, and whether its values are lists."""
+    from pyarrow import types
+
+    lists = [_is_list(field.type) for field in schema]
+    columns = Columns.named(source, schema.names, any(lists))
+    for index in columns.values:
+        field = schema.field(index)
+        kind = field.type.value_type if lists[index] else field.type
+        numeric = types.is_floating(kind) or types.is_integer(kind)
+        if not numeric or lists[index] != any(lists):
+            wanted = "a list of numbers, as other columns are" if any(lists) else "numeric"
+            raise source.error(f"column {quote(field.name)}: type {field.type} is not {wanted}; {CHOOSE}")
+    return columns, any(lists)
+
+
+def records_of(
+    source: Source, columns: Columns, lists: bool, batches: Iterable[pa.RecordBatch]
+) -> Iterator[Record]:
+    """Iterate over the series of Arrow record batches."""
+    rows = _parquet_rows(source, columns, lists, batches)
+    if columns.is_long:
+        yield from _join(source, columns, starmap(Point, rows))
+    else:
+        for values, label, identity, _ in rows:
+            yield Record(values, columns.label_text(source, label), columns.id_text(source, identity))
 
 
 def _cells(source: Source, column: Any) -> list[Any]:

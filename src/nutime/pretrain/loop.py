@@ -28,6 +28,7 @@ from nutime.model.config import NuTimeConfig
 from nutime.model.network import NuTimeNetwork
 from nutime.pretrain.byol import BYOL, Objective
 from nutime.pretrain.checkpoint import load_newest, save_checkpoint
+from nutime.pretrain.fitting import fit_to_corpus, needs_fitting
 from nutime.pretrain.pool import ResidentPool, Sampling, StreamingPool, pool_for
 from nutime.pretrain.schedule import Schedule
 from nutime.pretrain.step import PretrainStep, StepConfig
@@ -126,8 +127,10 @@ def pretrain(
         config = _open_run(run, config, corpus, resume, writes=rank == 0)
         steps = config.steps_for(len(corpus))
         torch.manual_seed(config.seed)
-        objective = Objective(config.pool, config.masked, config.contrast)
-        byol = BYOL(NuTime(config.network), objective).to(target)
+        network = NuTime(config.network)
+        if needs_fitting(config.network):
+            fit_to_corpus(network, corpus, config.seed)
+        byol = BYOL(network, Objective(config.pool, config.masked, config.contrast)).to(target)
         pool = pool_for(corpus, config.sampling, target, batch=config.batch, seed=config.seed, room=room)
         step = PretrainStep(
             byol,

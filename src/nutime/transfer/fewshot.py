@@ -106,16 +106,9 @@ def _train(
 ) -> FineTuned:
     if config.validation:
         raise ValueError("few-shot models learn from all their shots: validation must be 0")
-    steps_left = 1
-
-    def watch(step: int, steps: int) -> None:
-        nonlocal steps_left
-        steps_left = steps - step
-
-    models = FineTuned(*Trainer(encoder, data, config, seed, members=members, first=first).run(watch))
-    if steps_left:  # the trainer takes Ctrl-C for "good enough"; a measurement must not
-        raise KeyboardInterrupt
-    return models
+    trainer = Trainer(encoder, data, config, seed, members=members, first=first)
+    trainer.run()
+    return FineTuned(*trainer.result())
 
 
 def _encode(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:

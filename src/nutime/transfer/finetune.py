@@ -8,7 +8,7 @@ of batches, and ends where it would have ended alone. How they are trained is :m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 import numpy as np
@@ -52,8 +52,10 @@ class FineTuned:
         """
         config = FinetuneConfig.of(params)
         seed = int(np.random.default_rng(_seed(params.get("random_state"))).integers(2**31))
-        with _progress(shown=bool(params.get("verbose"))) as report:
-            return cls(*Trainer(encoder, training_set, config, seed, watched=watched).run(report))
+        trainer = Trainer(encoder, training_set, config, seed, watched=watched)
+        with _progress(shown=bool(params.get("verbose"))) as report, suppress(KeyboardInterrupt):
+            trainer.run(report)
+        return cls(*trainer.result())
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from nutime.documents import one_line, read_document
-from nutime.encoder import NuTime
+from nutime.encoder import NuTime, shipped_weights
 
 if TYPE_CHECKING:
     from nutime.transfer.base import SeriesEstimator
@@ -89,6 +89,12 @@ def load(folder: str | Path) -> Any:
     except _DAMAGE as error:
         raise ValueError(f"{folder / _ARRAYS}: does not fit {DOCUMENT} ({one_line(error)})") from None
     return estimator
+
+
+def open_model(name: str | Path) -> Any:
+    """Load an encoder by shipped name, folder or hub id, or an estimator from its folder."""
+    fitted = str(name) not in shipped_weights() and Path(name, DOCUMENT).is_file()
+    return load(name) if fitted else NuTime.from_pretrained(name)
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:

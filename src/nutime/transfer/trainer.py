@@ -9,7 +9,6 @@ asks for a validation share: by default the schedule is fixed and the last state
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -115,7 +114,7 @@ class Trainer:
         self.codes = self._per_model(torch.from_numpy(data.codes))
         weights = torch.from_numpy(data.sample_weight * data.class_weight[data.codes])
         self.weights = self._per_model((weights / weights.mean()).float())
-        self.watched = watched
+        self.best = _Best(watched, self) if watched else None
         self.room = min(self.stack.room(self.models), config.batch_size)
         self.epoch = _Epoch.of(self, 0)
 
@@ -127,8 +126,8 @@ class Trainer:
         """Steps an epoch."""
         return -(-int(self.members.shape[1]) // self.config.batch_size)
 
-    def run(self, report: Callable[[int, int], None] = lambda step, steps: None) -> tuple[State, Tensor]:
-        """Train to the end, or until Ctrl-C; return the state and the center of every model."""
+    def run(self, report: Callable[[int, int], None] = lambda step, steps: None) -> None:
+        """Train to the end; :meth:`result` has what was learned, also after an interruption."""
         epochs = self.epochs
         on_cuda = self.device.type == "cuda"
         self.optimizer = torch.optim.AdamW(
@@ -139,19 +138,20 @@ class Trainer:
             capturable=on_cuda,
         )
         step = _captured(self._take) if on_cuda else self._take
-        best = _Best(self.watched, self) if self.watched else None
         between_looks = 1 if self.config.validation else -(-epochs // _LOOKS)
-        with suppress(KeyboardInterrupt):
-            for epoch in range(epochs):
-                self.epoch.copy_(_Epoch.of(self, epoch))
-                for batch in range(self.batches):
-                    step()
-                    report(epoch * self.batches + batch + 1, epochs * self.batches)
-                if best and (epochs - 1 - epoch) % between_looks == 0:
-                    waited = best.look(self.parameters)
-                    if self.config.validation and waited >= self.config.patience:
-                        break
-        state = best.state if best and best.state else self.parameters.exact()
+        for epoch in range(epochs):
+            self.epoch.copy_(_Epoch.of(self, epoch))
+            for batch in range(self.batches):
+                step()
+                report(epoch * self.batches + batch + 1, epochs * self.batches)
+            if self.best and (epochs - 1 - epoch) % between_looks == 0:
+                waited = self.best.look(self.parameters)
+                if self.config.validation and waited >= self.config.patience:
+                    break
+
+    def result(self) -> tuple[State, Tensor]:
+        """Return the state of every model, the best one where series are watched, and its center."""
+        state = self.best.state if self.best and self.best.state else self.parameters.exact()
         return state, self.center(state)
 
     @property
