@@ -20,11 +20,12 @@ from nutime import hub
 from nutime.data.series import as_series, resample
 from nutime.documents import one_line, read_document
 from nutime.model.config import NuTimeConfig
-from nutime.model.network import NuTimeNetwork
+from nutime.model.network import NuTimeNetwork, points_for
 
 #: Raised when what is written can no longer be read by older versions.
 FORMAT = 1
 DEFAULT_WEIGHTS = "nutime-base"
+_LEAST_ROWS = 4  # computed at a time: products of fewer take another path and have other last digits
 _LARGEST = 2**14  # what a config may ask for where no weights prove it
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
 
@@ -43,7 +44,9 @@ class NuTime(NuTimeNetwork):
                 multivariate series one by one and puts the vectors side by side.
             pool: ``cls``, ``mean`` (of the windows' tokens) or ``cls+mean``; or ``upper``, which adds the
                 deviation of the windows' tokens and takes all three after every layer of the upper half:
-                longer, and best for a linear model on top; or ``layers``, the same after all layers.
+                longer, and better for a linear model on top; ``layers``, the same after all layers; or
+                ``resolutions``, ``upper`` of the series read at a quarter, once and four times the usual
+                number of points: five times the work, and best for a linear model.
             length: points every series is resized to; the encoder's own unless given.
             batch_size: series computed at a time; it changes speed and memory, not the result.
         """
@@ -53,14 +56,19 @@ class NuTime(NuTimeNetwork):
             raise ValueError(f"the encoder reads {self.config.channels} channels, the series have {channels}")
         parts = []
         for start in range(0, len(series), batch_size):
-            chunk = resample(series[start : start + batch_size], length or self.config.length)
-            batch = torch.from_numpy(chunk).to(self.device)
+            chunk = resample(series[start : start + batch_size], length or points_for(self.config, pool))
+            batch = torch.from_numpy(chunk)
             if self.config.channels == 1:
                 batch = batch.flatten(0, 1).unsqueeze(1)
-            pooled = self.pooled(batch, pool)
-            parts.append(pooled.reshape(len(chunk), -1).float().cpu())
+            pooled = torch.cat([self._pool_piece(piece, pool) for piece in torch.split(batch, batch_size)])
+            parts.append(pooled.reshape(len(chunk), -1))
         embedding: NDArray[np.float32] = torch.cat(parts).numpy()
         return embedding
+
+    def _pool_piece(self, piece: torch.Tensor, pool: str) -> torch.Tensor:
+        missing = max(0, _LEAST_ROWS - len(piece))
+        filled = torch.cat([piece, piece[:1].expand(missing, -1, -1)])
+        return self.pooled(filled.to(self.device), pool)[: len(piece)].float().cpu()
 
     @property
     def device(self) -> torch.device:

@@ -75,7 +75,7 @@ def test_every_list_names_known_sets():
 
 
 @pytest.mark.parametrize("protocol", ["fewshot", "clustering", "anomaly"])
-@pytest.mark.parametrize("change", [{"selection": "paper"}, {"peers": True}])
+@pytest.mark.parametrize("change", [{"selection": "paper"}, {"peers": ("MiniRocket",)}])
 def test_what_a_protocol_cannot_do_is_refused(protocol, change):
     with pytest.raises(ValueError, match=r"no epoch is chosen|peers are classifiers"):
         PROTOCOLS[protocol].methods(Request(**change))

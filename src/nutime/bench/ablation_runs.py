@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from nutime.bench.ablations import FROM_SCRATCH
 from nutime.bench.methods import Answer, Finetune, Name
@@ -131,26 +130,22 @@ class Ablated:
 
     def answer(self, dataset: Dataset) -> Iterator[Answer]:
         """Fine-tune on the training split, score on the test split."""
-        for finetune in self._finetunes(dataset):
-            for answer in finetune.answer(dataset):
-                if answer.name in self.names():
-                    yield answer._replace(config=answer.config | self._stated())
+        for answer in self._finetune(dataset).answer(dataset):
+            if answer.name in self.names():
+                yield answer._replace(config=answer.config | self._stated())
 
-    def _finetunes(self, dataset: Dataset) -> Iterator[Finetune]:
+    def _finetune(self, dataset: Dataset) -> Finetune:
         if self.scratch:
-            for seed in range(self.runs):
-                encoder = self._fresh(dataset, seed)
-                yield Finetune(self.method, encoder, self.selection, 1, seed, self.changes)
-            return
+            changes = {"trained": "scratch", **self.changes}
+            return Finetune(self.method, self._fresh(dataset), self.selection, self.runs, 0, changes)
         if self.variant == EACH_SET_ALONE:
             encoder = self.pretraining.encoder_of(self.network, dataset)
         else:
             encoder = self.pretraining.encoder(self.network, self.pretraining.corpus)
-        yield Finetune(self.method, encoder, self.selection, self.runs, 0, self.changes)
+        return Finetune(self.method, encoder, self.selection, self.runs, 0, self.changes)
 
-    def _fresh(self, dataset: Dataset, seed: int) -> NuTime:
+    def _fresh(self, dataset: Dataset) -> NuTime:
         """Return an untrained network, fitted to the training series where its encoding asks for it."""
-        torch.manual_seed(seed)
         encoder = NuTime(self.network)
         if needs_fitting(self.network):
             codes = np.unique(dataset.y_train, return_inverse=True)[1]

@@ -102,7 +102,9 @@ class Finetune:
         classes = np.unique(dataset.y_train)
         train = _training_set(dataset.X_train, dataset.y_train, classes)
         test = _training_set(dataset.X_test, dataset.y_test, classes)
-        params = {"n_models": self.n_models, "random_state": self.seed, "compiled": True, **self.changes}
+        # One compilation serves all sets of one channel; the others would need one each.
+        compiled = len(train.series[0]) == 1
+        params = {"n_models": self.n_models, "random_state": self.seed, "compiled": compiled, **self.changes}
         watched = test if self.selection == "paper" else None
         model = FineTuned.fit(self.encoder, train, params, watched=watched)
         probabilities = model.probabilities(self.encoder, test.series)

@@ -50,6 +50,10 @@ class Peer:
     method: str
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.method not in PEERS:
+            raise ValueError(f"{self.method!r} is not among the peers {', '.join(PEERS)}")
+
     def names(self) -> Sequence[Name]:
         """One result."""
         return [Name(self.method, "honest", self.seed)]

@@ -18,7 +18,7 @@ from nutime.bench.ablation_runs import SMALL_SETS, Pretraining, ablation
 from nutime.bench.downstream import STATES, AnomalyDetection, Clustering, load_anomalies
 from nutime.bench.fewshot import FewShot
 from nutime.bench.methods import Finetune, Method, Probe
-from nutime.bench.peers import PEERS, Peer
+from nutime.bench.peers import Peer
 from nutime.bench.run import load_local
 from nutime.bench.tfc import SETS as TFC_SETS
 from nutime.bench.tfc import Repeated, load_trials
@@ -34,7 +34,7 @@ class Request:
     Attributes:
         weights: encoders by name or folder.
         selection: ``honest`` or ``paper``.
-        peers: whether peers run beside.
+        peers: which of the peers run beside, by name.
         models: size of the ensembles; runs by different seeds where there are none.
         device: where encoders compute.
         corpus: folder of the corpus that ablations pretrain on.
@@ -45,7 +45,7 @@ class Request:
 
     weights: tuple[str, ...] = ("nutime-base",)
     selection: str = "honest"
-    peers: bool = False
+    peers: tuple[str, ...] = ()
     models: int = 5
     device: str = "cpu"
     corpus: str | None = None
@@ -84,7 +84,7 @@ def _finetune(request: Request) -> Sequence[Method]:
 
 
 def _peers(request: Request) -> list[Method]:
-    return [Peer(name) for name in PEERS] if request.peers else []
+    return [Peer(name) for name in request.peers]
 
 
 def _tfc(request: Request) -> Sequence[Method]:
@@ -92,8 +92,7 @@ def _tfc(request: Request) -> Sequence[Method]:
         Repeated(partial(_one_model, name, request.encoder(name), request.selection), request.models)
         for name in request.weights
     ]
-    peers = [Repeated(partial(Peer, name), request.models) for name in PEERS] if request.peers else []
-    return own + peers
+    return own + [Repeated(partial(Peer, name), request.models) for name in request.peers]
 
 
 def _one_model(name: str, encoder: NuTime, selection: str, seed: int) -> Finetune:

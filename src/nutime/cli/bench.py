@@ -34,7 +34,9 @@ def run(
     paper: Annotated[
         bool, typer.Option("--paper", help="Choose the epoch on TEST data, as the paper did.")
     ] = False,
-    peers: Annotated[bool, typer.Option("--peers", help="Run aeon's classifiers beside.")] = False,
+    peers: Annotated[
+        str, typer.Option(help="aeon's classifiers to run beside: MiniRocket, MultiRocket-Hydra, 1NN-DTW.")
+    ] = "",
     models: Annotated[int, typer.Option(help="Models of an ensemble.")] = 5,
     corpus: Annotated[str | None, typer.Option(help="Corpus folder that ablations pretrain on.")] = None,
     steps: Annotated[int, typer.Option(help="Steps of an ablation's pretraining.")] = 2000,
@@ -62,9 +64,9 @@ def run(
     console = Console(stderr=True)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     request = Request(
-        tuple(weights.split(",")),
+        _names(weights),
         "paper" if paper else "honest",
-        peers,
+        _names(peers),
         models,
         device,
         corpus,
@@ -95,6 +97,10 @@ def run(
     console.print(f"results: {out}; {len(state.missing)} set(s) not run")
     for name, reason in state.missing.items():
         console.print(f"not run: {name}: {reason}", style="dim", highlight=False)
+
+
+def _names(listed: str) -> tuple[str, ...]:
+    return tuple(name for name in listed.split(",") if name)
 
 
 def _summary(protocol: str, selection: str, results: Iterable[Result]) -> Table:

@@ -16,8 +16,10 @@ from nutime.model.tokens import Tokens, sinusoids
 from nutime.model.transformer import Transformer
 
 #: ``[CLS]``; the mean of the windows' tokens; both; or both and the tokens' deviation, after every layer of the
-#: upper half or after all layers.
-POOLS = ("cls", "mean", "cls+mean", "upper", "layers")
+#: upper half or after all layers; or the upper half's three times, from the finest reading to the coarsest.
+POOLS = ("cls", "mean", "cls+mean", "upper", "layers", "resolutions")
+#: Points of the finest reading that are averaged into one of each reading; the middle one is the network's own.
+READINGS = (1, 4, 16)
 
 
 class NuTimeNetwork(nn.Module):
@@ -59,6 +61,9 @@ class NuTimeNetwork(nn.Module):
             raise ValueError(f"pool must be one of {', '.join(POOLS)}; got {how!r}")
         if how == "cls":
             return self.cls(series, noise)
+        if how == "resolutions":
+            readings = (series.reshape(*series.shape[:-1], -1, points).mean(-1) for points in READINGS)
+            return torch.cat([self.pooled(reading, "upper", noise) for reading in readings], dim=-1)
         if how not in ("upper", "layers"):
             return pool_tokens(self(series, noise), how)
         streams = self.hidden(series, noise)
@@ -80,6 +85,22 @@ class NuTimeNetwork(nn.Module):
             positions = sinusoids(count, self.config.dim).to(tokens.device)
         tokens = tokens + positions[:count].to(tokens.dtype)
         return noise.drop(tokens, self.config.dropout, site=0) if noise else tokens
+
+
+def points_for(config: NuTimeConfig, how: str) -> int:
+    """Return how many points a series should have to be pooled so: the network's, or those of a finer reading."""
+    if how != "resolutions":
+        return config.length
+    _, own, coarsest = READINGS
+    unit = coarsest * config.window
+    return -(-own * config.length // unit) * unit
+
+
+def pooled_size(config: NuTimeConfig, how: str) -> int:
+    """Return the size of the vector that :meth:`NuTimeNetwork.pooled` makes."""
+    upper = 3 * (config.depth - config.depth // 2)
+    parts = {"cls": 1, "mean": 1, "cls+mean": 2, "upper": upper, "layers": 3 * config.depth}
+    return config.dim * (len(READINGS) * upper if how == "resolutions" else parts[how])
 
 
 def count_parameters(module: nn.Module) -> int:

@@ -33,7 +33,8 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
 
     Args:
         strategy: ``probe``: the frozen embedding, standardised, and a logistic regression; seconds on a CPU.
-            ``finetune``: the encoder is trained along with a linear head; slower, and better with more labels.
+            ``finetune``: the encoder is trained along with a linear head, and its answer is averaged with that
+            of a probe; slower, and better with more labels.
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
         pool: for ``probe``: how tokens become an embedding, as in :meth:`nutime.NuTime.embed`.
         C: for ``probe``: inverse strength of the logistic regression's penalty.
@@ -65,7 +66,7 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
         strategy: str = "probe",
         encoder: str | Path | NuTime = DEFAULT_WEIGHTS,
         *,
-        pool: str = "upper",
+        pool: str = "resolutions",
         C: float = 1.0,
         trained: str = "all",
         n_models: int = 1,

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from nutime.data.series import Array, resample
 from nutime.encoder import NuTime
+from nutime.model.network import points_for
 from nutime.transfer.base import Arrays, Float64, TrainingSet
-from nutime.transfer.stack import Stack
+from nutime.transfer.stack import POOL, Stack, frozen_embedding
 from nutime.transfer.trainer import FinetuneConfig, Trainer
 
 
@@ -84,9 +85,12 @@ class FineTuned:
         size = min(256, stack.room(len(center)))
         parts = []
         for start in range(0, len(series), size):
-            batch = torch.from_numpy(resample(series[start : start + size], encoder.config.length))
-            views = batch.to(encoder.device).expand(len(center), *batch.shape)
-            parts.append(stack.logits(state, center, views).double().softmax(-1).cpu())
+            chunk = series[start : start + size]
+            batch = torch.from_numpy(resample(chunk, points_for(encoder.config, POOL))).to(encoder.device)
+            embedding = stack.embedding(state, batch.expand(len(center), *batch.shape))
+            frozen = frozen_embedding(encoder, chunk) if "probe.bias" in state else None
+            said = stack.log_probabilities(state, center, embedding, frozen)
+            parts.append(said.double().exp().cpu())
         probabilities: Float64 = torch.cat(parts, dim=1).numpy()
         return probabilities
 

@@ -6,7 +6,8 @@ network is a function of them; mapped over that dimension, five models are one p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
 from functools import cache
 from typing import Literal
 
@@ -16,30 +17,37 @@ from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
 
 from nutime.data.crops import FlatSeries, crop
+from nutime.data.series import Array
 from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
-from nutime.model.network import pool_tokens
+from nutime.model.network import points_for, pooled_size
 from nutime.model.noise import Noise
 
 Trained = Literal["all", "head", "scratch"]
 State = dict[str, Tensor]
 
-#: What of the encoder's tokens the head reads.
-POOL = "cls+mean"
+#: What of the trained network's tokens the head reads.
+POOL = "upper"
+#: What of the pretrained encoder's the probe reads that answers beside it.
+PROBE_POOL = "resolutions"
 #: Added to the variance of an embedding before dividing by its root.
 VARIANCE_EPSILON = 1e-5
 #: Values a pass may hold in activations; larger batches are computed piece by piece.
-_ROOM = {"cpu": 2**28, "mps": 2**28, "cuda": 2**31}
+_ROOM = {"cpu": 2**28, "mps": 2**28, "cuda": 2**32}
 _ALIGNMENT = 8
 
 
 class _Classifier(nn.Module):
-    """What one model consists of: the network, and a linear head on its normalised embedding."""
+    """What one model learns: the network, and a linear head on its normalised embedding."""
 
     def __init__(self, encoder: NuTime, classes: int) -> None:
         super().__init__()
         self.encoder = encoder
-        self.head = nn.Linear(2 * encoder.config.dim, classes)
+        self.head = nn.Linear(pooled_size(encoder.config, POOL), classes)
+
+    def forward(self, views: Tensor, noise: Noise | None) -> Tensor:
+        """Return the embedding; what it is normalised by is not known to one model."""
+        return self.encoder.pooled(views, POOL, noise).float()
 
 
 class Stack:
@@ -57,10 +65,11 @@ class Stack:
             for member in range(models):
                 torch.manual_seed(seed + member)
                 model = _Classifier(NuTime(self.config), self._classes).to(self.device)
-                if trained != "scratch":
-                    own = model.encoder.state_dict()
-                    known = {k: v for k, v in encoder.state_dict().items() if k in own and v.shape == own[k].shape}
-                    model.encoder.load_state_dict(known, strict=False)
+                own, given = model.encoder.state_dict(), encoder.state_dict()
+                if trained == "scratch":  # without what was learned, but with what was fitted to data
+                    given = {k: v for k, v in given.items() if k not in dict(encoder.named_parameters())}
+                known = {k: v for k, v in given.items() if k in own and v.shape == own[k].shape}
+                model.encoder.load_state_dict(known, strict=False)
                 members.append(model)
         parameters, buffers = stack_module_state(members)
         kept_buffers = members[0].state_dict().keys() - parameters.keys()
@@ -70,18 +79,19 @@ class Stack:
 
     def views(self, flat: FlatSeries, chosen: Tensor, begin: Tensor, share: Tensor) -> Tensor:
         """Cut ``(models, batch)`` chosen series, all channels of a series alike."""
-        channels, length = self.config.channels, self.config.length
+        channels, length = self.config.channels, points_for(self.config, POOL)
         channel = torch.arange(channels, device=self.device)
         index = (chosen[..., None] * channels + channel).flatten()
         begin, share = (draw.flatten().repeat_interleave(channels) for draw in (begin, share))
         return crop(flat, index, begin, share, length).view(*chosen.shape, channels, length)
 
-    def whole_series(self, flat: FlatSeries, chosen: Tensor) -> Iterator[Tensor]:
-        """Yield ``(models, batch)`` chosen series uncut, as many at a time as there is room for."""
-        for piece in chosen.split(self.room(len(chosen)), dim=1):  # type: ignore[no-untyped-call]
-            yield self.views(flat, piece, torch.zeros_like(piece), torch.ones_like(piece))
+    def embedding_of(self, state: State, flat: FlatSeries, chosen: Tensor) -> Tensor:
+        """Return ``(models, n, d)`` for ``(models, n)`` chosen series, uncut, without dropout."""
+        pieces = chosen.split(self.room(len(chosen)), dim=1)  # type: ignore[no-untyped-call]
+        whole = (self.views(flat, piece, torch.zeros_like(piece), torch.ones_like(piece)) for piece in pieces)
+        return torch.cat([self.embedding(state, views) for views in whole], dim=1)
 
-    def embeddings(self, state: State, views: Tensor) -> Tensor:
+    def embedding(self, state: State, views: Tensor) -> Tensor:
         """Return ``(models, batch, d)`` for ``(models, batch, channels, length)`` views, without dropout."""
         embed = _embedding(self.config, self.device)
         own = _of_encoder(state)
@@ -91,19 +101,31 @@ class Stack:
         members = ({name: tensor[model] for name, tensor in own.items()} for model in range(len(views)))
         return torch.stack([embed(member, view) for member, view in zip(members, views, strict=True)])
 
-    def logits(self, state: State, center: Tensor, views: Tensor) -> Tensor:
-        """Return ``(models, batch, classes)``; embeddings are normalised by ``center``, ``(models, 2, d)``."""
-        return _head(state, self.embeddings(state, views), center)
+    def log_probabilities(self, state: State, center: Tensor, embedding: Tensor, frozen: Tensor | None) -> Tensor:
+        """Return ``(models, batch, classes)``: what every model says, averaged with what its probe says.
+
+        Args:
+            state: the parameters.
+            center: ``(models, 2, d)``, what normalises the embedding and, after it, the frozen one.
+            embedding: ``(models, batch, …)``, the models' own.
+            frozen: ``(batch, …)``, the pretrained encoder's, which the probes read; None where there are none.
+        """
+        size = embedding.shape[-1]
+        said = _linear(state, "head", normalised(embedding, center[..., :size])).log_softmax(-1)
+        if frozen is None:
+            return said
+        beside = _linear(state, "probe", normalised(frozen[None], center[..., size:])).log_softmax(-1)
+        return torch.logaddexp(said, beside) - math.log(2)
 
     def training_logits(self, state: State, views: Tensor, seeds: Tensor, *, compiled: bool = False) -> Tensor:
         """Return the logits of a training batch: dropout by ``seeds``, normalised by its own statistics."""
         embedding = _mapped_embedding(self.config, self.device, compiled)(_of_encoder(state), views, seeds)
-        return _head(state, embedding, center_of(embedding))
+        return _linear(state, "head", normalised(embedding, center_of(embedding)))
 
     def room(self, models: int) -> int:
         """Return how many series of every model fit into the room for activations."""
         config = self.config
-        windows = config.length // config.window
+        windows = points_for(config, POOL) // config.window
         embedding = config.channels * (8 * config.dim + 4 * config.window)
         layers = config.depth * (8 * config.dim + 4 * config.heads * config.head_dim + 3 * config.mlp_dim)
         return max(1, _ROOM[self.device.type] // (models * windows * (embedding + layers)))
@@ -126,6 +148,14 @@ class Parameters:
             torch.cat([_aligned(learned[name].flatten(1)) for name in group], dim=1).requires_grad_()
             for group in self._groups
         ]
+
+    @torch.no_grad()
+    def begin(self, head: tuple[Tensor, Tensor], probe: tuple[Tensor, Tensor]) -> None:
+        """Put heads in the place of those the models were made with, and probes beside them, which stay."""
+        own = _by_name(self._groups[-1], self.leaves[-1])
+        for name, (start, fixed) in zip(("weight", "bias"), zip(head, probe, strict=True), strict=True):
+            own[f"head.{name}"].copy_(start)
+            self._fixed[f"probe.{name}"] = fixed
 
     def exact(self) -> State:
         """Return the parameters by name, as they are."""
@@ -170,11 +200,12 @@ def _aligned(rows: Tensor) -> Tensor:
 @cache
 def _embedding(config: NuTimeConfig, device: torch.device) -> Callable[..., Tensor]:
     """Return a function of one model's parameters, its views and a seed; one for all fits, so compiled once."""
-    encoder = NuTime(config).to(device)
+    model = _Classifier(NuTime(config), classes=1).to(device)
 
     def embed(state: State, views: Tensor, seed: Tensor | None = None) -> Tensor:
         noise = None if seed is None else Noise(seed, row_names(len(views), views.device))
-        return pool_tokens(functional_call(encoder, state, (views, noise)), POOL).float()
+        embedding: Tensor = functional_call(model, state, (views, noise))
+        return embedding
 
     return embed
 
@@ -186,17 +217,26 @@ def _mapped_embedding(config: NuTimeConfig, device: torch.device, compiled: bool
 
 
 def _of_encoder(state: State) -> State:
-    return {name.removeprefix("encoder."): value for name, value in state.items() if name.startswith("encoder.")}
+    return {name: value for name, value in state.items() if name.startswith("encoder.")}
 
 
-def _head(state: State, embedding: Tensor, center: Tensor) -> Tensor:
-    normal = (embedding - center[:, :1]) * (center[:, 1:] + VARIANCE_EPSILON).rsqrt()
-    return normal @ state["head.weight"].mT + state["head.bias"][:, None]
+def _linear(state: State, name: str, normal: Tensor) -> Tensor:
+    return normal @ state[f"{name}.weight"].mT + state[f"{name}.bias"][:, None]
+
+
+def normalised(embedding: Tensor, center: Tensor) -> Tensor:
+    """Return embeddings with the mean and variance in ``center`` taken out."""
+    return (embedding - center[:, :1]) * (center[:, 1:] + VARIANCE_EPSILON).rsqrt()
 
 
 def center_of(embedding: Tensor) -> Tensor:
     """Return mean and variance over the batch, ``(models, 2, d)``."""
     return torch.stack([embedding.mean(1), embedding.var(1, unbiased=False)], dim=1)
+
+
+def frozen_embedding(encoder: NuTime, series: list[Array]) -> Tensor:
+    """Return ``(n, size)``: what probes read."""
+    return torch.from_numpy(encoder.embed(series, pool=PROBE_POOL)).to(encoder.device)
 
 
 def row_names(count: int, device: torch.device) -> Tensor:

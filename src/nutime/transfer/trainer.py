@@ -23,13 +23,25 @@ from nutime.data.series import Array
 from nutime.encoder import NuTime
 from nutime.model.noise import Noise
 from nutime.transfer.base import TrainingSet
-from nutime.transfer.stack import Parameters, Stack, State, Trained, center_of, row_names
+from nutime.transfer.heads import fit_heads
+from nutime.transfer.stack import (
+    Parameters,
+    Stack,
+    State,
+    Trained,
+    center_of,
+    frozen_embedding,
+    normalised,
+    row_names,
+)
 
 #: Steps taken at least, however few the series.
 LEAST_STEPS = 300
 #: Times at most that watched series are looked at during training.
-_LOOKS = 100
+_LOOKS = 30
 _STEPS_BEFORE_CAPTURE = 3
+#: Values that heads may read while they are fitted together.
+_HEAD_ROOM = 2**27
 
 
 @dataclass(frozen=True)
@@ -110,13 +122,48 @@ class Trainer:
                 weight = data.sample_weight[held_back]
                 watched = TrainingSet(series, data.codes[held_back], weight, data.class_weight)
         self.members = members
+        self._places = torch.from_numpy(members).to(self.device)
         self.flat = _flat(data.series).to(self.device)
         self.codes = self._per_model(torch.from_numpy(data.codes))
         weights = torch.from_numpy(data.sample_weight * data.class_weight[data.codes])
         self.weights = self._per_model((weights / weights.mean()).float())
-        self.best = _Best(watched, self) if watched else None
+        self._probe_center = self.codes.new_empty(self.models, 2, 0)
+        if config.trained != "scratch":
+            self._begin_with_probes(frozen_embedding(encoder, data.series), len(data.class_weight))
+        self.best = _Best(watched, encoder, self) if watched else None
         self.room = min(self.stack.room(self.models), config.batch_size)
         self.epoch = _Epoch.of(self, 0)
+
+    def _begin_with_probes(self, frozen: Tensor, classes: int) -> None:
+        """Let every head begin as a linear probe of its model, and a probe of the frozen encoder answer beside it.
+
+        So fine-tuning starts from what the pretrained encoder is worth, and where there is little to learn from,
+        keeps half of it.
+        """
+        own = self._embedding(self.parameters.exact())
+        head = self._fit_heads(lambda some: own[some], own.shape[-1], self._places, classes)
+        places = self._places
+        if (places == places[:1]).all():
+            places = places[:1]  # the same series: the same probe for all models
+        weight, bias = self._fit_heads(lambda some: frozen[places[some]], frozen.shape[-1], places, classes)
+        center = torch.cat([center_of(frozen[row][None]) for row in places])
+        weight, bias, self._probe_center = (
+            torch.cat([one] * (self.models // len(places))) for one in (weight, bias, center)
+        )
+        self.parameters.begin(head, (weight, bias))
+
+    def _fit_heads(
+        self, read: Callable[[Tensor], Tensor], size: int, places: Tensor, classes: int
+    ) -> tuple[Tensor, Tensor]:
+        """Fit a head for every row of ``places``, on the vectors of this ``size`` that ``read`` has for rows."""
+        heads = []
+        at_once = max(1, _HEAD_ROOM // (places.shape[1] * size))
+        for some in torch.split(torch.arange(len(places), device=self.device), at_once):
+            embedding = read(some)
+            codes, weights = (values[some].gather(1, places[some]) for values in (self.codes, self.weights))
+            heads.append(fit_heads(normalised(embedding, center_of(embedding)), codes, weights, classes))
+        weight, bias = zip(*heads, strict=True)
+        return torch.cat(weight), torch.cat(bias)
 
     def _per_model(self, values: Tensor) -> Tensor:
         return values.to(self.device).expand(self.models, -1)
@@ -187,12 +234,13 @@ class Trainer:
             loss = (losses * self.weights.gather(1, piece).flatten()).sum() / batch.chosen.shape[1]
             loss.backward()  # type: ignore[no-untyped-call]
 
-    @torch.no_grad()
     def center(self, state: State) -> Tensor:
-        """Return ``(models, 2, d)``: what to normalise embeddings by when there is no batch to do it by."""
-        members = torch.from_numpy(self.members).to(self.device)
-        pieces = self.stack.whole_series(self.flat, members)
-        return center_of(torch.cat([self.stack.embeddings(state, views) for views in pieces], dim=1))
+        """Return ``(models, 2, d)``: what to normalise by when there is no batch to do it by."""
+        return torch.cat([center_of(self._embedding(state)), self._probe_center], dim=-1)
+
+    @torch.no_grad()
+    def _embedding(self, state: State) -> Tensor:
+        return self.stack.embedding_of(state, self.flat, self._places)
 
 
 @dataclass(frozen=True)
@@ -255,8 +303,10 @@ class _Epoch:
 class _Best:
     """The best state of every model, judged by its own errors on the watched series, then by its loss."""
 
-    def __init__(self, watched: TrainingSet, trainer: Trainer) -> None:
+    def __init__(self, watched: TrainingSet, encoder: NuTime, trainer: Trainer) -> None:
         self.trainer = trainer
+        probed = trainer.config.trained != "scratch"
+        self.frozen = frozen_embedding(encoder, watched.series) if probed else None
         self.flat = _flat(watched.series).to(trainer.device)
         self.codes = trainer._per_model(torch.from_numpy(watched.codes))
         self.scores = torch.full((trainer.models,), torch.inf, device=trainer.device)
@@ -280,11 +330,11 @@ class _Best:
         trainer = self.trainer
         center = trainer.center(state)
         everything = torch.arange(self.codes.shape[1], device=trainer.device).expand(trainer.models, -1)
-        pieces = trainer.stack.whole_series(self.flat, everything)
-        logits = torch.cat([trainer.stack.logits(state, center, views) for views in pieces], dim=1)
-        losses = F.cross_entropy(logits.flatten(0, 1), self.codes.flatten(), reduction="none", ignore_index=-1)
+        embedding = trainer.stack.embedding_of(state, self.flat, everything)
+        said = trainer.stack.log_probabilities(state, center, embedding, self.frozen)
+        losses = F.nll_loss(said.flatten(0, 1), self.codes.flatten(), reduction="none", ignore_index=-1)
         loss = losses.view(trainer.models, -1).mean(1)
-        errors = (logits.argmax(-1) != self.codes).sum(1)
+        errors = (said.argmax(-1) != self.codes).sum(1)
         return errors + loss / (1 + loss)
 
 
