@@ -21,10 +21,11 @@ from typer.testing import CliRunner
 from nutime import NuTime, NuTimeClassifier, NuTimeClusterer, NuTimeConfig, NuTimeDetector, NuTimeEmbedder
 from nutime.cli.export import export
 from nutime.export import CONTRACT, export_onnx, plan_export
+from nutime.model.network import POOLS
 from nutime.version import own_version
 
 pytest.importorskip("onnxscript")
-onnxruntime = pytest.importorskip("onnxruntime")
+onnx, onnxruntime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
 
 SMALL = NuTimeConfig(window=8, length=64, dim=32, depth=2, heads=2, head_dim=16, mlp_dim=64, scalar_dim=8)
 TOLERANCE = 1e-4
@@ -231,11 +232,20 @@ def test_the_example_reads_the_file_without_nutime_or_torch(command):
 # ---- every kind of network -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pool", ["cls", "mean", "cls+mean", "upper", "layers"])
+@pytest.mark.parametrize("pool", POOLS)
 def test_every_pool_can_be_exported(encoder, exported, pool):
     series = walks(3, 2, 70)
     answer = exported(encoder, pool=pool).run(series)["embedding"]
     np.testing.assert_allclose(answer, encoder.embed(series, pool=pool), atol=TOLERANCE)
+
+
+@pytest.mark.slow
+def test_a_network_that_reads_a_series_three_times_is_written_once(encoder, tmp_path):
+    export_onnx(encoder, tmp_path / "model.onnx", pool="resolutions")
+    tensors = (tensor.raw_data for tensor in onnx.load(tmp_path / "model.onnx").graph.initializer)
+    weights = [values for values in tensors if len(values) > 1000]
+    assert len(weights) > SMALL.depth
+    assert len(set(weights)) == len(weights)
 
 
 @pytest.mark.parametrize(
@@ -273,15 +283,18 @@ def test_shipped_weights_agree_over_magnitudes(exported, name):
 # ---- estimators ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_a_probe_gives_probabilities_and_labels(encoder, exported, channels):
-    series, labels = waves(20, channels)
-    classifier = NuTimeClassifier(encoder=encoder).fit(series, labels)
-    copy = exported(classifier)
+def assert_same_classes(copy, classifier, channels):
     fresh, _ = waves(9, channels, seed=1)
     answer = copy.run(fresh)
     np.testing.assert_allclose(answer["probabilities"], classifier.predict_proba(fresh), atol=TOLERANCE)
     np.testing.assert_array_equal(np.array(copy.about["classes"])[answer["label"]], classifier.predict(fresh))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_probe_gives_probabilities_and_labels(encoder, exported, channels):
+    series, labels = waves(20, channels)
+    classifier = NuTimeClassifier(encoder=encoder).fit(series, labels)
+    assert_same_classes(exported(classifier), classifier, channels)
 
 
 def test_a_label_is_minus_one_where_there_is_no_answer(encoder, exported):
@@ -293,19 +306,37 @@ def test_a_label_is_minus_one_where_there_is_no_answer(encoder, exported):
     assert np.isnan(answer["probabilities"][1]).all()
 
 
-@pytest.mark.parametrize("channels", [1, 2])
-def test_a_fine_tuned_ensemble_gives_the_mean_probability_of_its_models(
-    encoder, exported, tmp_path, channels, monkeypatch
-):
+@pytest.fixture
+def fine_tuned(encoder, monkeypatch):
+    """Return a function that fits two models for a few steps."""
     monkeypatch.setattr("nutime.transfer.trainer.LEAST_STEPS", 1)
-    series, labels = waves(8, channels)
-    classifier = NuTimeClassifier("finetune", encoder, n_models=2, epochs=10, batch_size=4, random_state=0)
-    saved = classifier.fit(series, labels).save(tmp_path / "saved")
-    copy = exported(saved)
-    fresh, _ = waves(9, channels, seed=1)
-    answer = copy.run(fresh)
-    np.testing.assert_allclose(answer["probabilities"], classifier.predict_proba(fresh), atol=TOLERANCE)
-    np.testing.assert_array_equal(np.array(copy.about["classes"])[answer["label"]], classifier.predict(fresh))
+    settings = {"n_models": 2, "epochs": 10, "batch_size": 4, "random_state": 0}
+
+    def fit(channels, **options):
+        return NuTimeClassifier("finetune", encoder, **settings, **options).fit(*waves(8, channels))
+
+    return fit
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_a_fine_tuned_ensemble_gives_the_mean_probability_of_its_models_and_probes(
+    fine_tuned, exported, tmp_path, channels
+):
+    classifier = fine_tuned(channels)
+    assert "probe.weight" in classifier.model_.state
+    assert_same_classes(exported(classifier.save(tmp_path / "saved")), classifier, channels)
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_an_ensemble_trained_from_scratch_answers_without_probes(fine_tuned, exported, channels):
+    classifier = fine_tuned(channels, trained="scratch")
+    assert "probe.weight" not in classifier.model_.state
+    assert_same_classes(exported(classifier), classifier, channels)
+
+
+def test_the_probes_of_an_ensemble_share_one_embedding(fine_tuned):
+    networks = [part for part in plan_export(fine_tuned(1)).graph.modules() if isinstance(part, NuTime)]
+    assert len(networks) == 3  # the two models and the pretrained encoder
 
 
 def test_an_embedder_gives_its_embedding(encoder, exported):

@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
-from nutime.model.network import POOLS
+from nutime.model.network import POOLS, points_for
 from nutime.model.transformer import Layer
 from nutime.transfer import storage
 from nutime.transfer.base import SeriesEstimator, Strategy
@@ -34,7 +34,7 @@ from nutime.transfer.clusterer import NuTimeClusterer
 from nutime.transfer.detector import NuTimeDetector
 from nutime.transfer.finetune import FineTuned
 from nutime.transfer.probe import LinearProbe
-from nutime.transfer.stack import POOL, VARIANCE_EPSILON
+from nutime.transfer.stack import POOL, PROBE_POOL, VARIANCE_EPSILON
 from nutime.version import own_version
 
 CONTRACT = (
@@ -110,21 +110,22 @@ def _plan_encoder(encoder: NuTime, pool: str | None) -> Plan:
     if pool not in POOLS:
         raise ValueError(f"pool must be one of {', '.join(POOLS)}; got {pool!r}")
     channels = None if encoder.config.channels == 1 else encoder.config.channels
-    embedding = _embedding(encoder.config, encoder.state_dict(), pool)
-    return Plan(_Graph(embedding, encoder.config.length), channels, ["embedding"], {"pool": pool})
+    embedding = _Embedding(encoder.config, encoder.state_dict(), pool)
+    return Plan(_Graph(embedding), channels, ["embedding"], {"pool": pool})
 
 
 def _plan_estimator(estimator: SeriesEstimator, pool: str | None) -> Plan:
     if pool is not None:
         raise ValueError(f"pool is for encoders; a {type(estimator).__name__} keeps the one of its fit")
     check_is_fitted(estimator, "encoder_")
-    config, channels = estimator.encoder_.config, estimator.n_channels_in_
+    encoder, channels = estimator.encoder_, estimator.n_channels_in_
     if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, FineTuned):
-        classes = _Classes(_finetuned(estimator.model_, config.replace(channels=channels)))
+        classes = _Classes(_finetuned(estimator.model_, encoder, channels))
         about = {"pool": POOL, "classes": estimator.classes_.tolist()}
-        return Plan(_Graph(classes, config.length), channels, ["probabilities", "label"], about)
+        return Plan(_Graph(classes), channels, ["probabilities", "label"], about)
 
-    answers = embedding = _embedding(config, estimator.encoder_.state_dict(), estimator.pool)
+    embedding = _Embedding(encoder.config, encoder.state_dict(), estimator.pool)
+    answers: nn.Module = embedding
     outputs, about = ["embedding"], {"pool": estimator.pool}
     if isinstance(estimator, NuTimeClassifier):
         answers, outputs = _Classes([_probe(embedding, estimator.model_)]), ["probabilities", "label"]
@@ -134,7 +135,7 @@ def _plan_estimator(estimator: SeriesEstimator, pool: str | None) -> Plan:
     elif isinstance(estimator, NuTimeDetector):
         answers, outputs = _Anomalies(embedding, estimator), ["anomaly_score"]
         about["threshold"] = 1 - estimator.contamination
-    return Plan(_Graph(answers, config.length), channels, outputs, about)
+    return Plan(_Graph(answers), channels, outputs, about)
 
 
 # ---- the network -----------------------------------------------------------------------------------------
@@ -153,24 +154,21 @@ class _OnnxLayer(Layer):
 
 
 class _Embedding(nn.Module):
-    """``(batch, channels, length)`` to ``(batch, d)``, as :meth:`nutime.NuTime.embed` does it."""
+    """Series to ``(batch, d)``, as :meth:`nutime.NuTime.embed` does it: resized to what the pool reads."""
 
-    def __init__(self, encoder: NuTime, pool: str) -> None:
+    def __init__(self, config: NuTimeConfig, weights: Mapping[str, Tensor], pool: str) -> None:
         super().__init__()
-        self.encoder, self.pool = encoder, pool
+        self.encoder, self.pool, self.length = NuTime(config), pool, points_for(config, pool)
+        layers = (_OnnxLayer(config, index) for index in range(config.depth))
+        self.encoder.transformer.layers = nn.ModuleList(layers)
+        self.encoder.load_state_dict(weights)
 
-    def forward(self, series: Tensor) -> Tensor:
+    def forward(self, series: _Series) -> Tensor:
+        resized = series.resized(self.length)
         if self.encoder.config.channels > 1:
-            return self.encoder.pooled(series, self.pool)
-        pooled = self.encoder.pooled(series.flatten(0, 1).unsqueeze(1), self.pool)
-        return pooled.reshape(series.shape[0], -1)
-
-
-def _embedding(config: NuTimeConfig, weights: Mapping[str, Tensor], pool: str) -> nn.Module:
-    encoder = NuTime(config)
-    encoder.transformer.layers = nn.ModuleList(_OnnxLayer(config, index) for index in range(config.depth))
-    encoder.load_state_dict(weights)
-    return _Embedding(encoder, pool)
+            return self.encoder.pooled(resized, self.pool)
+        pooled = self.encoder.pooled(resized.flatten(0, 1).unsqueeze(1), self.pool)
+        return pooled.reshape(resized.shape[0], -1)
 
 
 # ---- what stands on it -----------------------------------------------------------------------------------
@@ -189,37 +187,58 @@ class _Standardise(nn.Module):
         return (embedding.double() - self.mean) / self.scale
 
 
-def _with_head(embedding: nn.Module, mean: Any, scale: Any, weight: Any, bias: Any) -> nn.Module:
-    linear = nn.Linear(weight.shape[1], weight.shape[0], dtype=torch.float64)
-    linear.load_state_dict({"weight": _float64(weight), "bias": _float64(bias)})
-    return nn.Sequential(embedding, _Standardise(mean, scale), linear)
+class _Heads(nn.Module):
+    """Linear classifiers of one embedding, ``(heads, batch, classes)``: it is computed once for all of them."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, embedding: nn.Module, mean: Any, scale: Any, weight: Any, bias: Any) -> None:
+        super().__init__()
+        self.points = nn.Sequential(embedding, _Standardise(mean[:, None], scale[:, None]))
+        self.register_buffer("weight", _float64(weight))
+        self.register_buffer("bias", _float64(bias[:, None]))
+
+    def forward(self, series: _Series) -> Tensor:
+        logits: Tensor = self.points(series) @ self.weight.mT + self.bias
+        return logits
 
 
-def _probe(embedding: nn.Module, probe: Strategy) -> nn.Module:
+def _probe(embedding: nn.Module, probe: Strategy) -> _Heads:
     assert isinstance(probe, LinearProbe)
-    return _with_head(embedding, probe.mean, probe.scale, probe.coef, probe.intercept)
+    return _Heads(embedding, probe.mean[None], probe.scale[None], probe.coef[None], probe.intercept[None])
 
 
-def _finetuned(ensemble: FineTuned, config: NuTimeConfig) -> list[nn.Module]:
-    """Return the members one by one. Nothing else here knows how an ensemble is kept."""
-    members = []
-    for index, (mean, variance) in enumerate(ensemble.center):
-        own = {name.removeprefix("encoder."): tensor[index] for name, tensor in ensemble.state.items()}
-        weight, bias = own.pop("head.weight"), own.pop("head.bias")
-        scale = (variance + VARIANCE_EPSILON).sqrt()
-        members.append(_with_head(_embedding(config, own, POOL), mean, scale, weight, bias))
-    return members
+def _finetuned(ensemble: FineTuned, encoder: NuTime, channels: int) -> list[_Heads]:
+    """Return each trained network with its head and, if there are probes, the pretrained one with all of them.
+
+    Nothing else here knows how an ensemble is kept.
+    """
+    config, state = encoder.config.replace(channels=channels), dict(ensemble.state)
+    mean, scale = ensemble.center[:, 0], (ensemble.center[:, 1] + VARIANCE_EPSILON).sqrt()
+    weight, bias = state.pop("head.weight"), state.pop("head.bias")
+    probes = [state.pop(name) for name in ("probe.weight", "probe.bias") if name in state]
+    size = weight.shape[-1]  # of the trained networks' embedding; the pretrained one's stands after it
+    heads = []
+    for index in range(len(weight)):
+        network = {name.removeprefix("encoder."): tensor[index] for name, tensor in state.items()}
+        own = (tensor[index, None] for tensor in (mean[:, :size], scale[:, :size], weight, bias))
+        heads.append(_Heads(_Embedding(config, network, POOL), *own))
+    if probes:
+        frozen = _Embedding(encoder.config, encoder.state_dict(), PROBE_POOL)
+        heads.append(_Heads(frozen, mean[:, size:], scale[:, size:], *probes))
+    return heads
 
 
 class _Classes(nn.Module):
-    """The mean probability over all members, and the likeliest class."""
+    """The mean probability over all heads, and the likeliest class; of probes there are as many as of others."""
 
-    def __init__(self, members: Sequence[nn.Module]) -> None:
+    def __init__(self, heads: Sequence[_Heads]) -> None:
         super().__init__()
-        self.members = nn.ModuleList(members)
+        self.heads = nn.ModuleList(heads)
 
-    def forward(self, series: Tensor) -> tuple[Tensor, Tensor]:
-        probabilities = torch.stack([member(series).softmax(-1) for member in self.members]).mean(0)
+    def forward(self, series: _Series) -> tuple[Tensor, Tensor]:
+        probabilities = torch.cat([heads(series) for heads in self.heads]).softmax(-1).mean(0)
         return probabilities, probabilities.argmax(-1)
 
 
@@ -233,7 +252,7 @@ class _Clusters(nn.Module):
         self.points = nn.Sequential(embedding, _Standardise(clusterer.mean_, clusterer.scale_))
         self.register_buffer("centers", _float64(clusterer.cluster_centers_))
 
-    def forward(self, series: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, series: _Series) -> tuple[Tensor, Tensor]:
         distances = _squared_distances(self.points(series), self.centers).sqrt()
         return distances, distances.argmin(-1)
 
@@ -255,7 +274,7 @@ class _Anomalies(nn.Module):
         self.register_buffer("levels", _float64(detector.score_levels_))
         self.register_buffer("ranks", _float64(detector.score_ranks_))
 
-    def forward(self, series: Tensor) -> Tensor:
+    def forward(self, series: _Series) -> Tensor:
         kernel = (-self.gamma * _squared_distances(self.points(series), self.vectors)).exp()
         score = (kernel @ self.shares).clamp(max=1)
         upper = (score.unsqueeze(-1) >= self.levels).sum(-1).clamp(1, self.levels.shape[0] - 1)
@@ -279,14 +298,14 @@ def _float64(values: Any) -> Tensor:
 class _Graph(nn.Module):
     """Raw series in, answers out. A graph cannot raise: a series that breaks the contract gets none."""
 
-    def __init__(self, answers: nn.Module, length: int) -> None:
+    def __init__(self, answers: nn.Module) -> None:
         super().__init__()
-        self.answers, self.length = answers, length
+        self.answers = answers
 
     def forward(self, series: Tensor) -> tuple[Tensor, ...]:
         known = ~series.isnan()
         sound = known.any(-1).all(-1) & ~series.isinf().any(-1).any(-1)
-        found = self.answers(_resize(_fill_gaps(series, known), known.any(1), self.length))
+        found = self.answers(_Series.of(series, known))
         outputs = found if isinstance(found, tuple) else (found,)
         return tuple(_where_sound(sound, output) for output in outputs)
 
@@ -311,21 +330,33 @@ def _fill_gaps(series: Tensor, known: Tensor) -> Tensor:
     return (low + (high - low) * share).float()
 
 
-def _resize(series: Tensor, inside: Tensor, length: int) -> Tensor:
-    """Trim every series to what is ``inside``, then resize it as ``resample`` does, digit for digit."""
-    end = series.shape[-1]
-    point = torch.arange(end)
-    first = torch.where(inside, point, end - 1).amin(-1, keepdim=True)
-    last = torch.maximum(torch.where(inside, point, 0).amax(-1, keepdim=True), first)
-    size = last - first + 1
-    centre = torch.arange(length, dtype=torch.float64) + 0.5
-    position = torch.minimum((centre * (size.double() / length) - 0.5).clamp(min=0), (size - 1).double())
-    left = position.long()
-    weight = (position - left.double()).float().unsqueeze(1)
-    before = _pick(series, first + left)
-    after = _pick(series, torch.minimum(first + left + 1, last))
-    mixed = (1 - weight) * before + weight * after
-    return mixed.clamp(torch.minimum(before, after), torch.maximum(before, after))
+class _Series(NamedTuple):
+    """Series without gaps, ``(batch, channels, length)``, and where each begins and ends, ``(batch, 1)``."""
+
+    values: Tensor
+    first: Tensor
+    last: Tensor
+
+    @classmethod
+    def of(cls, series: Tensor, known: Tensor) -> _Series:
+        """Fill the gaps; what is known in no channel, at the ends, is padding."""
+        inside, end = known.any(1), series.shape[-1]
+        point = torch.arange(end)
+        first = torch.where(inside, point, end - 1).amin(-1, keepdim=True)
+        last = torch.maximum(torch.where(inside, point, 0).amax(-1, keepdim=True), first)
+        return cls(_fill_gaps(series, known), first, last)
+
+    def resized(self, length: int) -> Tensor:
+        """Trim every series and resize it as ``resample`` does, digit for digit."""
+        size = self.last - self.first + 1
+        centre = torch.arange(length, dtype=torch.float64) + 0.5
+        position = torch.minimum((centre * (size.double() / length) - 0.5).clamp(min=0), (size - 1).double())
+        left = position.long()
+        weight = (position - left.double()).float().unsqueeze(1)
+        before = _pick(self.values, self.first + left)
+        after = _pick(self.values, torch.minimum(self.first + left + 1, self.last))
+        mixed = (1 - weight) * before + weight * after
+        return mixed.clamp(torch.minimum(before, after), torch.maximum(before, after))
 
 
 def _pick(series: Tensor, place: Tensor) -> Tensor:
@@ -336,6 +367,7 @@ def _pick(series: Tensor, place: Tensor) -> Tensor:
 
 
 def _trace(plan: Plan) -> Any:
+    from onnx_ir.passes.common import CommonSubexpressionEliminationPass
     from onnxscript import optimizer
 
     free = {0: "batch", 1: "channels", 2: "length"}
@@ -357,6 +389,8 @@ def _trace(plan: Plan) -> Any:
             verbose=False,
         )
         assert program is not None
+        # Before folding, lest a network that reads a series three times leaves three copies of its weights.
+        CommonSubexpressionEliminationPass()(program.model)
         optimizer.fold_constants(program.model, should_fold=lambda node: True)
         optimizer.remove_unused_nodes(program.model)
     return program

@@ -8,7 +8,7 @@ from tiny import NORMALIZATIONS, SCALAR_EMBEDDINGS, SCALES, TINY, WEIGHTINGS, WI
 
 from nutime.model.attention import attention_weights
 from nutime.model.config import NuTimeConfig
-from nutime.model.network import NuTimeNetwork, count_parameters, pool_tokens
+from nutime.model.network import POOLS, NuTimeNetwork, count_parameters, points_for, pool_tokens, pooled_size
 from nutime.model.noise import Noise
 
 
@@ -243,8 +243,22 @@ def test_layers_pools_three_vectors_after_every_layer():
     torch.testing.assert_close(net.pooled(series, "upper"), torch.cat(upper, dim=1))
 
 
+def test_resolutions_pools_the_upper_layers_of_three_readings():
+    net, series = network(), random_series(length=points_for(TINY, "resolutions"))
+    fine, middle, coarse = (series.unflatten(-1, (-1, points)).mean(-1) for points in (1, 4, 16))
+    assert middle.shape[-1] == TINY.length
+    expected = [net.pooled(reading, "upper") for reading in (fine, middle, coarse)]
+    torch.testing.assert_close(net.pooled(series, "resolutions"), torch.cat(expected, dim=1))
+
+
+@pytest.mark.parametrize("how", POOLS)
+def test_the_size_of_a_pooled_vector_is_known_beforehand(how):
+    series = random_series(length=points_for(TINY, how))
+    assert network().pooled(series, how).shape == (len(series), pooled_size(TINY, how))
+
+
 def test_an_unknown_pooling_is_refused():
-    with pytest.raises(ValueError, match=r"pool must be one of cls, mean, cls\+mean, upper, layers; got 'max'"):
+    with pytest.raises(ValueError, match=r"pool must be one of cls, .*, resolutions; got 'max'"):
         network().pooled(random_series(), "max")
 
 

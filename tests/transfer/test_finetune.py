@@ -58,6 +58,20 @@ def test_models_trained_together_end_where_they_would_alone(encoder):
     assert abs(together[1] - alone).max() > 1e-3
 
 
+def test_before_any_step_a_model_answers_with_the_mean_of_two_probes(encoder):
+    X, y = waves()
+    y = (y + np.arange(len(y)) % 3 // 2) % 2  # some are wrong: no probability comes near 0 or 1
+    started = classifier(encoder, learning_rate=0.0, epochs=1).fit(X, y).predict_proba(X)
+    probes = [NuTimeClassifier("probe", encoder, pool=pool).fit(X, y) for pool in ("upper", "resolutions")]
+    np.testing.assert_allclose(started, np.mean([probe.predict_proba(X) for probe in probes], axis=0), atol=0.02)
+
+
+def test_a_network_trained_from_scratch_answers_alone(encoder):
+    X, y = waves()
+    arrays = classifier(encoder, trained="scratch").fit(X, y).model_.arrays()
+    assert not any(name.startswith("probe.") for name in arrays)
+
+
 def test_an_ensemble_averages_the_probabilities_of_its_models(encoder):
     X, y = waves()
     fitted = classifier(encoder, n_models=3).fit(X, y)

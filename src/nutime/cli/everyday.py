@@ -31,6 +31,7 @@ class Pool(StrEnum):
     BOTH = "cls+mean"
     UPPER = "upper"
     LAYERS = "layers"
+    RESOLUTIONS = "resolutions"
 
 
 class Engine(StrEnum):

@@ -16,7 +16,9 @@ def export(
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
     pool: Annotated[
         str | None,
-        typer.Option(help="For an encoder: cls, mean, cls+mean, upper or layers.", show_default="cls+mean"),
+        typer.Option(
+            help="For an encoder: cls, mean, cls+mean, upper, layers or resolutions.", show_default="cls+mean"
+        ),
     ] = None,
 ) -> None:
     """Write a model as an ONNX file that takes raw series, for programs without Python or torch.

@@ -13,13 +13,11 @@ from torch.nn import functional as F
 #: Of the solver; a head that is a little short of its optimum begins as well.
 _ITERATIONS = 1000
 _POWER_ITERATIONS = 30
-#: The bias is the weight of one more coordinate, which has this value: large, so that it is hardly penalised.
-_UNIT = 30.0
 
 
 @torch.no_grad()
 def fit_heads(read: Tensor, codes: Tensor, weights: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """Fit a logistic regression for every model, with about the penalty of the ``probe`` strategy at ``C=1``.
+    """Fit a logistic regression for every model, with the penalty of the ``probe`` strategy at ``C=1``.
 
     Args:
         read: ``(models, n, d)``, normalised.
@@ -30,27 +28,33 @@ def fit_heads(read: Tensor, codes: Tensor, weights: Tensor, classes: int) -> tup
     Returns:
         Weights ``(models, classes, d)`` and biases ``(models, classes)``.
     """
-    rows = F.pad(read, (0, 1), value=_UNIT)
+    curvature = _largest_curvature(read, weights)
+    # The bias is the weight of one more coordinate: as large as can be without slowing the others, so that it is
+    # hardly penalised.
+    unit = (curvature / weights.sum(1)).sqrt()[:, None]
+    rows = torch.cat([read, unit[..., None].expand(-1, read.shape[1], 1)], dim=2)
     basis = None
     if rows.shape[1] < rows.shape[2]:
         # A penalised linear model never leaves the span of its samples, which are mostly fewer than coordinates.
         basis, places = torch.linalg.qr(rows.mT)
         rows = places.mT.contiguous()
     wanted = F.one_hot(codes, classes).to(rows.dtype)
-    steepest = 1 + 0.5 * _largest_curvature(rows, weights)[:, None, None]
-    momentum = (steepest.sqrt() - 1) / (steepest.sqrt() + 1)
+    penalty = 2 if classes == 2 else 1  # of two classes scikit-learn penalises the difference alone
+    steepest = penalty + 0.5 * _largest_curvature(rows, weights)[:, None, None]
+    narrowness = (steepest / penalty).sqrt()
+    momentum = (narrowness - 1) / (narrowness + 1)
     found = ahead = rows.new_zeros(len(rows), rows.shape[2], classes)
     for _ in range(_ITERATIONS):
         error = ((rows @ ahead).softmax(-1) - wanted) * weights[..., None]
-        before, found = found, ahead - (rows.mT @ error + ahead) / steepest
+        before, found = found, ahead - (rows.mT @ error + penalty * ahead) / steepest
         ahead = found + momentum * (found - before)
     head = found if basis is None else basis @ found
-    return head[:, :-1].mT, _UNIT * head[:, -1]
+    return head[:, :-1].mT, unit * head[:, -1]
 
 
 def _largest_curvature(rows: Tensor, weights: Tensor) -> Tensor:
     """Return the largest eigenvalue of the weighted squares of the rows, a little too large, ``(models,)``."""
-    vector = rows[:, :1].mT  # not their sum: normalised, all but the bias cancel in it
+    vector = rows[:, :1].mT  # not their sum, which is nothing where they are normalised
     for _ in range(_POWER_ITERATIONS):
         vector = F.normalize(rows.mT @ (rows @ vector * weights[..., None]), dim=1)
     return 1.1 * (rows @ vector).square().mul(weights[..., None]).sum((1, 2))
