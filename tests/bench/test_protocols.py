@@ -189,7 +189,7 @@ def test_clustering_leaves_the_encoder_as_it_was(encoder, dataset):
 
 def test_several_channels_can_be_clustered_after_fine_tuning(encoder):
     data = Dataset(*waves(24, 40, channels=3), *waves(40, 40, channels=3, seed=1))
-    assert single(Clustering("nutime-tiny", encoder, changes=QUICK), data).scores["ari"] > 0.9
+    assert single(Clustering("nutime-tiny", encoder, changes=QUICK), data).scores["ari"] > 0.8
 
 
 def test_a_tenth_of_the_test_series_is_anomalous(easy_folder):

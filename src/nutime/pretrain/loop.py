@@ -320,15 +320,37 @@ def _processes() -> Iterator[tuple[int, int]]:
         yield 0, 1
         return
     store, rank, world = next(distributed.rendezvous("env://"))  # type: ignore[attr-defined]
-    # torchrun may hand the store of the failed attempt to the next one: old addresses must not be found in it.
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    store = distributed.PrefixStore(f"attempt-{attempt}", store)  # type: ignore[attr-defined]
     backend = "nccl" if torch.cuda.is_available() else "gloo"
-    distributed.init_process_group(backend, store=store, rank=rank, world_size=world)
+    fresh = _store_of_this_attempt(store, rank, world)
+    distributed.init_process_group(backend, store=fresh, rank=rank, world_size=world)
     try:
         yield rank, world
     finally:
         distributed.destroy_process_group()
+
+
+def _store_of_this_attempt(store: Any, rank: int, world: int) -> Any:
+    """Return a part of the store that holds nothing from before.
+
+    ``torchrun`` hands on the store of a failed attempt, with the addresses of the dead in it, and its hosts do not
+    count restarts alike. So the first process names the attempt after itself and tells those who ask it.
+    """
+    number = store.add("processes", 1)  # no process of any attempt has the same
+    if rank > 0:
+        attempt = int(store.get(f"attempt-of-{number}"))
+        store.add(f"present-{attempt}", 1)
+    else:
+        attempt, told = number, 0
+        deadline = time.monotonic() + store.timeout.total_seconds()
+        while (missing := world - 1 - store.add(f"present-{attempt}", 0)) > 0:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{missing} of {world} processes did not come; their output should say why")
+            known = store.add("processes", 0)
+            for asking in range(told + 1, known + 1):
+                store.set(f"attempt-of-{asking}", str(attempt))
+            told = known
+            time.sleep(0.05)
+    return distributed.PrefixStore(f"attempt-{attempt}", store)  # type: ignore[attr-defined]
 
 
 def _usable(device: torch.device) -> torch.device:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
+from warnings import catch_warnings
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
@@ -22,7 +24,7 @@ from nutime.transfer.base import Arrays, Float64, TrainingSet
 
 def _logistic_regression(C: float) -> Any:
     # At the usual tolerance of 1e-4 very uneven weights stop the solver long before they have had their effect.
-    return LogisticRegression(C=C, max_iter=2000, tol=1e-5)
+    return LogisticRegression(C=C, max_iter=500, tol=1e-5)
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class LinearProbe:
         scaler = StandardScaler().fit(embedding, sample_weight=weight)
         # The solver makes thousands of small products, for which BLAS threads cost more than they bring: on a
         # busy machine 20 times more. One thread also gives the same digits on any number of cores.
-        with threadpool_limits(1, "blas"):
+        # With thousands of samples it is stopped before it has converged: the last digits are not worth the time.
+        with threadpool_limits(1, "blas"), catch_warnings(action="ignore", category=ConvergenceWarning):
             places, basis = _in_their_span(scaler.transform(embedding))
             linear = _logistic_regression(params["C"]).fit(
                 places, training_set.codes, sample_weight=weight * training_set.class_weight[training_set.codes]

@@ -93,13 +93,7 @@ class Stack:
 
     def embedding(self, state: State, views: Tensor) -> Tensor:
         """Return ``(models, batch, d)`` for ``(models, batch, channels, length)`` views, without dropout."""
-        embed = _embedding(self.config, self.device)
-        own = _of_encoder(state)
-        if self.device.type == "cuda":
-            return vmap(embed)(own, views)
-        # Without gradients there is nothing to gain from mapping on a CPU, whose attention cannot be mapped.
-        members = ({name: tensor[model] for name, tensor in own.items()} for model in range(len(views)))
-        return torch.stack([embed(member, view) for member, view in zip(members, views, strict=True)])
+        return _mapped_embedding(self.config, self.device, compiled=False)(_of_encoder(state), views)
 
     def log_probabilities(self, state: State, center: Tensor, embedding: Tensor, frozen: Tensor | None) -> Tensor:
         """Return ``(models, batch, classes)``: what every model says, averaged with what its probe says.
@@ -212,8 +206,16 @@ def _embedding(config: NuTimeConfig, device: torch.device) -> Callable[..., Tens
 
 @cache
 def _mapped_embedding(config: NuTimeConfig, device: torch.device, compiled: bool) -> Callable[..., Tensor]:
-    mapped = vmap(_embedding(config, device))
-    return torch.compile(mapped, dynamic=False) if compiled and device.type == "cuda" else mapped
+    embed = _embedding(config, device)
+    if device.type == "cuda":
+        return torch.compile(vmap(embed), dynamic=False) if compiled else vmap(embed)
+
+    def one_by_one(state: State, *others: Tensor) -> Tensor:
+        # A processor is busy with one model, and products of several at once are slower than one after another.
+        members = ({name: value[model] for name, value in state.items()} for model in range(len(others[0])))
+        return torch.stack([embed(member, *own) for member, *own in zip(members, *others, strict=True)])
+
+    return one_by_one
 
 
 def _of_encoder(state: State) -> State:
