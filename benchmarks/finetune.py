@@ -18,7 +18,7 @@ from nutime import NuTime, NuTimeClassifier, load_dataset
 from nutime.data.series import as_series, resample
 from nutime.transfer import trainer
 
-SETS, EPOCHS, BATCH = ("GunPoint", "ArrowHead", "OSULeaf"), 5, 32
+SETS, EPOCHS, BATCH = ("GunPoint", "ArrowHead", "OSULeaf"), 20, 32
 trainer.LEAST_STEPS = 1  # the same number of epochs for both
 
 

@@ -38,7 +38,11 @@ def decide(x: Tensor) -> Tensor:
     Its high bits are as good as the full hash's, and dropout compares whole numbers, so high bits decide.
     """
     x = x * MULTIPLIER_1
-    return (x ^ ((x >> 15) & 0x1FFFF)) * MULTIPLIER_2
+    high = x >> 15
+    high &= 0x1FFFF
+    x ^= high  # in place: on a processor, dropout is a matter of memory
+    x *= MULTIPLIER_2
+    return x
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class Noise:
 
 def kept_factor(decisions: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
     """Return what dropout multiplies by: 0, or what keeps the expectation unchanged."""
-    return (decisions >= threshold(rate)).to(dtype) * kept_scale(rate)
+    return (decisions >= threshold(rate)).to(dtype).mul_(kept_scale(rate))
 
 
 def threshold(rate: float) -> int:

@@ -128,7 +128,7 @@ class Stack:
 class Parameters:
     """The parameters of all models; those that learn lie in a few large tensors, which one kernel each updates.
 
-    On CUDA the transformer computes with copies in half precision; the tokens' embedding and the head do not. The
+    Where that is quick the transformer computes in half precision; the tokens' embedding and the head do not. The
     head has a tensor of its own: whatever its size, the encoder's parameters lie alike, and are compiled once.
     """
 
@@ -174,7 +174,13 @@ def _group(name: str) -> int:
 
 
 def _narrowed(name: str, value: Tensor) -> Tensor:
-    return value.bfloat16() if value.is_cuda and _group(name) == 0 else value
+    return value.bfloat16() if _group(name) == 0 and _half_is_quick(value.device.type) else value
+
+
+@cache
+def _half_is_quick(device: str) -> bool:
+    """Whether there are units for products in half precision, as some processors have too."""
+    return device == "cuda" or (device == "cpu" and torch.cpu._is_amx_tile_supported())
 
 
 def _by_name(shapes: dict[str, torch.Size], flat: Tensor) -> State:
