@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -90,3 +91,8 @@ def test_the_demo_prints_accuracies_and_draws(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "GunPoint" in done.stdout
     assert (tmp_path / "demo.png").stat().st_size > 20_000
+
+
+def test_the_version_is_told():
+    done = nutime("--version")
+    assert done.stdout == f"nutime {version('nutime')}\n"

@@ -6,6 +6,7 @@ Commands import what they need when they run, so that help appears at once.
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -17,6 +18,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        from nutime.version import own_version
+
+        print(f"nutime {own_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell the version, and end.")
+    ] = False,
+) -> None:
+    pass
+
+
 app.command("demo")(demo.demo)
 for command in (transfer.embed, transfer.fit, transfer.predict, transfer.cluster, transfer.detect):
     app.command()(command)
