@@ -26,6 +26,12 @@ def test_tree_edges_increase_and_are_as_many_as_asked_for(values, bins):
     assert (np.diff(edges) > 0).all()
 
 
+def test_a_range_too_small_to_be_cut_still_has_increasing_edges():
+    values = np.array([0.0, 5e-324])
+    for edges in (quantile_edges(values, 2), tree_edges(values, np.arange(2), 2)):
+        assert (np.diff(edges) > 0).all()
+
+
 def test_quantile_edges_put_as_many_values_into_every_bin():
     values = np.exp(np.random.default_rng(0).normal(size=8000))
     counts = np.histogram(values, quantile_edges(values, 8))[0]

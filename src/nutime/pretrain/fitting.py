@@ -21,6 +21,8 @@ from nutime.model.windows import split_windows, window_statistics
 
 #: Series of a corpus that are looked at; they have 64,000 windows in the paper's network.
 SAMPLE = 2000
+#: A range below this cannot be cut into bins.
+_SMALLEST = 1e-290
 
 
 def needs_fitting(config: NuTimeConfig) -> bool:
@@ -81,7 +83,7 @@ def _increasing(edges: NDArray[np.float64], count: int) -> NDArray[np.float64]:
     """Drop edges that are the same, and halve the widest bins until there are as many as asked for."""
     low, high = edges.min(), edges.max()
     size = max(abs(low), abs(high))
-    if high - low <= 1e-9 * size:  # all values are one; let it lie in the middle of something
+    if high - low <= max(1e-9 * size, _SMALLEST):  # all values are one; let it lie in the middle of something
         return np.linspace(low - (0.5 * size or 0.5), high + (0.5 * size or 0.5), count)
     edges = np.unique(edges)
     edges = edges[np.diff(edges, prepend=-np.inf) > 1e-12 * size]
