@@ -127,7 +127,7 @@ class Trainer:
         self.codes = self._per_model(torch.from_numpy(data.codes))
         weights = torch.from_numpy(data.sample_weight * data.class_weight[data.codes])
         self.weights = self._per_model((weights / weights.mean()).float())
-        self._probe_center = self.codes.new_empty(self.models, 2, 0)
+        self._probe_center = self.weights.new_empty(self.models, 2, 0)
         if config.trained != "scratch":
             self._begin_with_probes(frozen_embedding(encoder, data.series), len(data.class_weight))
         self.best = _Best(watched, encoder, self) if watched else None
@@ -143,8 +143,8 @@ class Trainer:
         own = self._embedding(self.parameters.exact())
         head = self._fit_heads(lambda some: own[some], own.shape[-1], self._places, classes)
         places = self._places
-        if (places == places[:1]).all():
-            places = places[:1]  # the same series: the same probe for all models
+        if all((rows == rows[:1]).all() for rows in (places, self.codes)):
+            places = places[:1]  # the same series and classes: the same probe for all models
         weight, bias = self._fit_heads(lambda some: frozen[places[some]], frozen.shape[-1], places, classes)
         center = torch.cat([center_of(frozen[row][None]) for row in places])
         weight, bias, self._probe_center = (
