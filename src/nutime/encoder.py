@@ -20,12 +20,12 @@ from nutime import hub
 from nutime.data.series import as_series, resample
 from nutime.documents import one_line, read_document
 from nutime.model.config import NuTimeConfig
-from nutime.model.network import NuTimeNetwork, points_for
+from nutime.model.network import READINGS, NuTimeNetwork, points_for
 
 #: Raised when what is written can no longer be read by older versions.
 FORMAT = 1
 DEFAULT_WEIGHTS = "nutime-base"
-_LEAST_ROWS = 4  # computed at a time: products of fewer take another path and have other last digits
+_LEAST_TOKENS = 32  # computed at a time: products of fewer take another path and have other last digits
 _LARGEST = 2**14  # what a config may ask for where no weights prove it
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
 
@@ -66,8 +66,9 @@ class NuTime(NuTimeNetwork):
         return embedding
 
     def _pool_piece(self, piece: torch.Tensor, pool: str) -> torch.Tensor:
-        missing = max(0, _LEAST_ROWS - len(piece))
-        filled = torch.cat([piece, piece[:1].expand(missing, -1, -1)])
+        shortest = piece.shape[-1] // (READINGS[-1] if pool == "resolutions" else 1)
+        least = -(-_LEAST_TOKENS // (1 + shortest // self.config.window))
+        filled = torch.cat([piece, piece[:1].expand(max(0, least - len(piece)), -1, -1)])
         return self.pooled(filled.to(self.device), pool)[: len(piece)].float().cpu()
 
     @property

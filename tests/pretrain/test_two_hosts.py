@@ -121,6 +121,13 @@ def wait_for(step, *hosts):
         time.sleep(0.02)
 
 
+def set_off(hosts, steps):
+    """Start all hosts, and return when they are between two checkpoints."""
+    for host in hosts:
+        host.pretrain(steps)
+    wait_for(CHECKPOINT_EVERY + 5, *hosts)
+
+
 def assert_complete(run, steps, setbacks):
     """No step was left out, and each setback repeated those since the checkpoint before it, none before that."""
     taken = steps_of(run)
@@ -167,9 +174,7 @@ def test_two_hosts_end_with_the_weights_of_one(hosts, corpus, tmp_path):
 @pytest.mark.slow
 def test_a_host_that_dies_costs_the_other_the_steps_since_the_newest_checkpoint(hosts):
     survivor, victim = hosts
-    for host in hosts:
-        host.pretrain(steps=60)
-    wait_for(25, *hosts)
+    set_off(hosts, steps=60)
     victim.die()
     survivor.assert_finishes()
     assert_complete(survivor.run, steps=60, setbacks=1)
@@ -178,9 +183,7 @@ def test_a_host_that_dies_costs_the_other_the_steps_since_the_newest_checkpoint(
 @pytest.mark.slow
 def test_a_host_that_comes_back_joins_the_run(hosts):
     survivor, victim = hosts
-    for host in hosts:
-        host.pretrain(steps=500)
-    wait_for(25, *hosts)
+    set_off(hosts, steps=500)
     victim.die()
     wait_for(40, survivor)
     victim.pretrain(steps=500)
@@ -192,9 +195,7 @@ def test_a_host_that_comes_back_joins_the_run(hosts):
 
 @pytest.mark.slow
 def test_a_worker_that_dies_costs_both_hosts_the_steps_since_the_newest_checkpoint(hosts):
-    for host in hosts:
-        host.pretrain(steps=60)
-    wait_for(25, *hosts)
+    set_off(hosts, steps=60)
     hosts[1].lose_its_worker()
     for host in hosts:
         host.assert_finishes()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from waves import refusal
 
@@ -75,6 +75,8 @@ def test_series_that_are_all_alike_are_all_normal(encoder):
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50), st.floats(0, 1), st.floats(0, 1))
+@example([2e-311], 0.0, 5e-324)
+@example([1e-300, 1e-300 + 5e-316], 1e-300, 1e-300 + 5e-316)
 def test_the_curve_from_scores_to_shares_rises_from_0_to_1(scores, one, other):
     levels, ranks = _ranks(np.array(scores))
     low, high = np.interp(sorted([one, other]), levels, ranks)

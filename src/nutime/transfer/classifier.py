@@ -21,6 +21,7 @@ from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.transfer.base import Arrays, Float64, SeriesEstimator, Strategy, TrainingSet
 from nutime.transfer.finetune import FineTuned
 from nutime.transfer.probe import LinearProbe
+from nutime.transfer.stack import PROBE_POOL
 
 #: Every way to learn, by the name it has as a parameter.
 STRATEGIES: dict[str, type[Strategy]] = {"probe": LinearProbe, "finetune": FineTuned}
@@ -66,7 +67,7 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
         strategy: str = "probe",
         encoder: str | Path | NuTime = DEFAULT_WEIGHTS,
         *,
-        pool: str = "resolutions",
+        pool: str = PROBE_POOL,
         C: float = 1.0,
         trained: str = "all",
         n_models: int = 1,

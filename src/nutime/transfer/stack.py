@@ -7,7 +7,7 @@ network is a function of them; mapped over that dimension, five models are one p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal
 
@@ -28,7 +28,7 @@ State = dict[str, Tensor]
 
 #: What of the trained network's tokens the head reads.
 POOL = "upper"
-#: What of the pretrained encoder's the probe reads that answers beside it.
+#: What of the pretrained encoder's a probe reads, be it all there is or beside a trained network.
 PROBE_POOL = "resolutions"
 #: Added to the variance of an embedding before dividing by its root.
 VARIANCE_EPSILON = 1e-5
@@ -61,13 +61,15 @@ class Stack:
     def start(self, encoder: NuTime, models: int, trained: Trained, seed: int) -> Parameters:
         """Make new models, each with a head (and a channel projection) of its own."""
         members = []
+        given = encoder.state_dict()
+        if trained == "scratch":  # without what was learned, but with what was fitted to data
+            learned_before = dict(encoder.named_parameters())
+            given = {name: value for name, value in given.items() if name not in learned_before}
         with torch.random.fork_rng(devices=[]):
             for member in range(models):
                 torch.manual_seed(seed + member)
                 model = _Classifier(NuTime(self.config), self._classes).to(self.device)
-                own, given = model.encoder.state_dict(), encoder.state_dict()
-                if trained == "scratch":  # without what was learned, but with what was fitted to data
-                    given = {k: v for k, v in given.items() if k not in dict(encoder.named_parameters())}
+                own = model.encoder.state_dict()
                 known = {k: v for k, v in given.items() if k in own and v.shape == own[k].shape}
                 model.encoder.load_state_dict(known, strict=False)
                 members.append(model)
@@ -144,10 +146,13 @@ class Parameters:
         ]
 
     @torch.no_grad()
-    def begin(self, head: tuple[Tensor, Tensor], probe: tuple[Tensor, Tensor]) -> None:
-        """Put heads in the place of those the models were made with, and probes beside them, which stay."""
+    def begin(self, head: Sequence[Tensor], probe: Sequence[Tensor]) -> None:
+        """Put heads in the place of those the models were made with, and probes beside them, which stay.
+
+        Both are weights ``(models, classes, d)`` and biases ``(models, classes)``.
+        """
         own = _by_name(self._groups[-1], self.leaves[-1])
-        for name, (start, fixed) in zip(("weight", "bias"), zip(head, probe, strict=True), strict=True):
+        for name, start, fixed in zip(("weight", "bias"), head, probe, strict=True):
             own[f"head.{name}"].copy_(start)
             self._fixed[f"probe.{name}"] = fixed
 

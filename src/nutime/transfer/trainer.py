@@ -141,29 +141,30 @@ class Trainer:
         keeps half of it.
         """
         own = self._embedding(self.parameters.exact())
-        head = self._fit_heads(lambda some: own[some], own.shape[-1], self._places, classes)
+        *head, _ = self._fit_heads(lambda some: own[some], own.shape[-1], self._places, classes)
         places = self._places
         if all((rows == rows[:1]).all() for rows in (places, self.codes)):
             places = places[:1]  # the same series and classes: the same probe for all models
-        weight, bias = self._fit_heads(lambda some: frozen[places[some]], frozen.shape[-1], places, classes)
-        center = torch.cat([center_of(frozen[row][None]) for row in places])
-        weight, bias, self._probe_center = (
-            torch.cat([one] * (self.models // len(places))) for one in (weight, bias, center)
-        )
-        self.parameters.begin(head, (weight, bias))
+        fitted = self._fit_heads(lambda some: frozen[places[some]], frozen.shape[-1], places, classes)
+        *probe, self._probe_center = (torch.cat([one] * (self.models // len(places))) for one in fitted)
+        self.parameters.begin(head, probe)
 
     def _fit_heads(
         self, read: Callable[[Tensor], Tensor], size: int, places: Tensor, classes: int
-    ) -> tuple[Tensor, Tensor]:
-        """Fit a head for every row of ``places``, on the vectors of this ``size`` that ``read`` has for rows."""
+    ) -> list[Tensor]:
+        """Fit a head for every row of ``places``, on the vectors of this ``size`` that ``read`` has for rows.
+
+        Returns:
+            The weights, the biases, and the centers that the vectors were normalised by.
+        """
         heads = []
         at_once = max(1, _HEAD_ROOM // (places.shape[1] * size))
         for some in torch.split(torch.arange(len(places), device=self.device), at_once):
             embedding = read(some)
+            center = center_of(embedding)
             codes, weights = (values[some].gather(1, places[some]) for values in (self.codes, self.weights))
-            heads.append(fit_heads(normalised(embedding, center_of(embedding)), codes, weights, classes))
-        weight, bias = zip(*heads, strict=True)
-        return torch.cat(weight), torch.cat(bias)
+            heads.append((*fit_heads(normalised(embedding, center), codes, weights, classes), center))
+        return [torch.cat(parts) for parts in zip(*heads, strict=True)]
 
     def _per_model(self, values: Tensor) -> Tensor:
         return values.to(self.device).expand(self.models, -1)
