@@ -134,6 +134,21 @@ def test_a_folder_that_does_not_exist_is_an_error_and_not_a_list_of_missing_sets
         run("probe", [], ["Coffee"], file, data_dir=str(tmp_path / "typo"))
 
 
+def test_a_run_of_the_papers_protocol_tells_the_honest_numbers_too(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer, "LEAST_STEPS", 1)
+    told = {}
+    for selection in ("honest", "paper"):
+        file = ResultFile(tmp_path / f"{selection}.jsonl")
+        finetune = Finetune("nutime-tiny", tiny_encoder(), selection, n_models=2, changes=QUICK)
+        run("finetune", [finetune], ["Chinatown"], file, data_dir=str(folder))
+        told[selection] = {(result.method, result.selection, result.seed): result.scores for result in file}
+    assert (len(told["honest"]), len(told["paper"])) == (3, 6)
+    assert told["honest"].items() <= told["paper"].items()
+    for (method, selection, seed), scores in told["paper"].items():
+        if selection == "paper" and "×" not in method:
+            assert scores["accuracy"] >= told["honest"][method, "honest", seed]["accuracy"]
+
+
 def test_only_what_is_not_in_the_file_is_run(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(trainer, "LEAST_STEPS", 1)
     file = ResultFile(tmp_path / "results.jsonl")

@@ -169,7 +169,7 @@ def test_parameters_that_make_no_sense_are_refused_by_fit(encoder, change, messa
     assert refusal(classifier(encoder, **change).fit, X, y) == message
 
 
-def test_watched_series_choose_each_models_best_epoch(encoder):
+def test_watched_series_choose_each_models_best_epoch_and_change_nothing_else(encoder):
     X, y = waves(40)
     fitted = classifier(encoder, n_models=2, epochs=12, learning_rate=3e-3).fit(X[:16], y[:16])
     params = fitted.get_params(deep=False)
@@ -177,12 +177,14 @@ def test_watched_series_choose_each_models_best_epoch(encoder):
         TrainingSet([np.atleast_2d(x) for x in part], labels, np.ones(len(part)), np.ones(2))
         for part, labels in ((X[:16], y[:16]), (X[16:], y[16:]))
     )
-    errors = {}
-    for name, seen in {"last": None, "best": watched}.items():
-        model = FineTuned.fit(fitted.encoder_, train, params, watched=seen)
-        said = model.probabilities(fitted.encoder_, watched.series).argmax(-1)
-        errors[name] = (said != watched.codes).sum(1)
-    assert (errors["best"] <= errors["last"]).all()
+    last, best = FineTuned.fit_watching(fitted.encoder_, train, params, watched)
+    unwatched = FineTuned.fit(fitted.encoder_, train, params)
+    assert all(np.array_equal(array, last.arrays()[name]) for name, array in unwatched.arrays().items())
+    errors = [
+        (model.probabilities(fitted.encoder_, watched.series).argmax(-1) != watched.codes).sum(1)
+        for model in (best, last)
+    ]
+    assert (errors[0] <= errors[1]).all()
 
 
 def test_every_model_can_have_series_and_classes_of_its_own(encoder):

@@ -32,7 +32,7 @@ def run(
     named_list: Annotated[str | None, typer.Option("--list", help="A list of sets, such as 112 of ucr.")] = None,
     weights: Annotated[str, typer.Option(help="Encoders, comma-separated; `random` is one.")] = "nutime-base",
     paper: Annotated[
-        bool, typer.Option("--paper", help="Choose the epoch on TEST data, as the paper did.")
+        bool, typer.Option("--paper", help="Tell also what an epoch chosen on TEST data gives, as in the paper.")
     ] = False,
     peers: Annotated[
         str, typer.Option(help="aeon's classifiers to run beside: MiniRocket, MultiRocket-Hydra, 1NN-DTW.")

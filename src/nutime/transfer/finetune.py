@@ -35,28 +35,24 @@ class FineTuned:
         self.state, self.center = state, center
 
     @classmethod
-    def fit(
-        cls,
-        encoder: NuTime,
-        training_set: TrainingSet,
-        params: Mapping[str, Any],
-        watched: TrainingSet | None = None,
-    ) -> Self:
+    def fit(cls, encoder: NuTime, training_set: TrainingSet, params: Mapping[str, Any]) -> Self:
         """Train; Ctrl-C ends it early with the best state so far.
 
         Args:
             encoder: where the models start; it stays as it is.
             training_set: what they learn from.
-            params: those of the classifier.
-            watched: series on which each model's best epoch is chosen. Without them, and without a validation
-                share in ``params``, the schedule is fixed and the last state is the result.
+            params: those of the classifier. Without a validation share the schedule is fixed and the last state
+                is the result.
         """
-        config = FinetuneConfig.of(params)
-        seed = int(np.random.default_rng(_seed(params.get("random_state"))).integers(2**31))
-        trainer = Trainer(encoder, training_set, config, seed, watched=watched)
-        with _progress(shown=bool(params.get("verbose"))) as report, suppress(KeyboardInterrupt):
-            trainer.run(report)
-        return cls(*trainer.result())
+        return cls(*_train(encoder, training_set, params).result())
+
+    @classmethod
+    def fit_watching(
+        cls, encoder: NuTime, training_set: TrainingSet, params: Mapping[str, Any], watched: TrainingSet
+    ) -> tuple[Self, Self]:
+        """Train like :meth:`fit`; return its result, and beside it every model's best state on ``watched``."""
+        trainer = _train(encoder, training_set, params, watched)
+        return cls(*trainer.last()), cls(*trainer.result())
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
@@ -93,6 +89,16 @@ class FineTuned:
             parts.append(said.double().exp().cpu())
         probabilities: Float64 = torch.cat(parts, dim=1).numpy()
         return probabilities
+
+
+def _train(
+    encoder: NuTime, training_set: TrainingSet, params: Mapping[str, Any], watched: TrainingSet | None = None
+) -> Trainer:
+    seed = int(np.random.default_rng(_seed(params.get("random_state"))).integers(2**31))
+    trainer = Trainer(encoder, training_set, FinetuneConfig.of(params), seed, watched=watched)
+    with _progress(shown=bool(params.get("verbose"))) as report, suppress(KeyboardInterrupt):
+        trainer.run(report)
+    return trainer
 
 
 @contextmanager

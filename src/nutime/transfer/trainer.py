@@ -199,7 +199,13 @@ class Trainer:
 
     def result(self) -> tuple[State, Tensor]:
         """Return the state of every model, the best one where series are watched, and its center."""
-        state = self.best.state if self.best and self.best.state else self.parameters.exact()
+        if not (self.best and self.best.state):
+            return self.last()
+        return self.best.state, self.center(self.best.state)
+
+    def last(self) -> tuple[State, Tensor]:
+        """Return the state of every model as it is, and its center."""
+        state = self.parameters.exact()
         return state, self.center(state)
 
     @property
