@@ -42,6 +42,12 @@ def assert_trains(config):
 # ---- ablations ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_positions_are_at_hand_for_every_token_of_a_usual_series(normalization):
+    module = network(TINY.replace(normalization=normalization))
+    assert len(module.positions) == module(random_series()).shape[1]
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("scalar_embedding", SCALAR_EMBEDDINGS)
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)

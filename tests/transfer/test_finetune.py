@@ -4,6 +4,9 @@ import signal
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from waves import refusal, waves
 
 from nutime.encoder import NuTime
@@ -61,9 +64,20 @@ def test_models_trained_together_end_where_they_would_alone(encoder):
 def test_before_any_step_a_model_answers_with_the_mean_of_two_probes(encoder):
     X, y = waves()
     y = (y + np.arange(len(y)) % 3 // 2) % 2  # some are wrong: no probability comes near 0 or 1
-    started = classifier(encoder, learning_rate=0.0, epochs=1).fit(X, y).predict_proba(X)
-    probes = [NuTimeClassifier("probe", encoder, pool=pool).fit(X, y) for pool in ("upper", "resolutions")]
-    np.testing.assert_allclose(started, np.mean([probe.predict_proba(X) for probe in probes], axis=0), atol=0.02)
+    started = classifier(encoder, learning_rate=0.0, epochs=1).fit(X, y)
+    own = NuTimeClassifier("probe", encoder, pool="upper").fit(X, y)
+    read = started.model_.arrays()["probe.weight"][0].any(axis=0)
+    assert 0.3 < read.mean() < 0.7
+    half = started.encoder_.embed(X, pool="resolutions")[:, read]
+    beside = make_pipeline(StandardScaler(), LogisticRegression()).fit(half, y)
+    expected = (own.predict_proba(X) + beside.predict_proba(half)) / 2
+    np.testing.assert_allclose(started.predict_proba(X), expected, atol=0.02)
+
+
+def test_models_of_an_ensemble_have_probes_that_read_different_halves(encoder):
+    X, y = waves()
+    weights = classifier(encoder, n_models=2).fit(X, y).model_.arrays()["probe.weight"]
+    assert not np.array_equal(*weights.any(axis=1))
 
 
 def test_a_network_trained_from_scratch_answers_alone(encoder):

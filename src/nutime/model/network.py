@@ -33,7 +33,7 @@ class NuTimeNetwork(nn.Module):
         self.tokens = Tokens(config)
         self.transformer = Transformer(config)
         self.norm = nn.LayerNorm(config.dim)
-        usual = 1 + config.length // config.window
+        usual = 1 + config.length // config.window + 2 * (config.normalization == "instance+tokens")
         self.register_buffer("positions", sinusoids(usual, config.dim), persistent=False)
 
     def forward(self, series: Tensor, noise: Noise | None = None) -> Tensor:

@@ -38,7 +38,7 @@ from nutime.transfer.stack import (
 #: Steps taken at least, however few the series.
 LEAST_STEPS = 300
 #: Times at most that watched series are looked at during training.
-_LOOKS = 30
+_LOOKS = 20
 _STEPS_BEFORE_CAPTURE = 3
 #: Values that heads may read while they are fitted together.
 _HEAD_ROOM = 2**27
@@ -138,31 +138,34 @@ class Trainer:
         """Let every head begin as a linear probe of its model, and a probe of the frozen encoder answer beside it.
 
         So fine-tuning starts from what the pretrained encoder is worth, and where there is little to learn from,
-        keeps half of it.
+        keeps half of it. Each of the probes beside reads a half of its own of what the frozen encoder says: alone
+        they are as good as on all of it, and together better.
         """
         own = self._embedding(self.parameters.exact())
-        *head, _ = self._fit_heads(lambda some: own[some], own.shape[-1], self._places, classes)
-        places = self._places
-        if all((rows == rows[:1]).all() for rows in (places, self.codes)):
-            places = places[:1]  # the same series and classes: the same probe for all models
-        fitted = self._fit_heads(lambda some: frozen[places[some]], frozen.shape[-1], places, classes)
-        *probe, self._probe_center = (torch.cat([one] * (self.models // len(places))) for one in fitted)
-        self.parameters.begin(head, probe)
+        *head, _ = self._fit_heads(lambda some: own[some], own.shape[-1], classes)
+        size = frozen.shape[-1]
+        halves = torch.stack([self._random_half(model, size) for model in range(self.models)])
+        weight, bias, self._probe_center = self._fit_heads(
+            lambda some: frozen[self._places[some]] * halves[some, None], size, classes
+        )
+        self.parameters.begin(head, (weight * halves[:, None], bias))
 
-    def _fit_heads(
-        self, read: Callable[[Tensor], Tensor], size: int, places: Tensor, classes: int
-    ) -> list[Tensor]:
-        """Fit a head for every row of ``places``, on the vectors of this ``size`` that ``read`` has for rows.
+    def _random_half(self, model: int, size: int) -> Tensor:
+        generator = torch.Generator().manual_seed(self.seed + self.first + model)
+        return (torch.rand(size, generator=generator) < 0.5).to(self.device)
+
+    def _fit_heads(self, read: Callable[[Tensor], Tensor], size: int, classes: int) -> list[Tensor]:
+        """Fit a head for every model, on the vectors of this ``size`` that ``read`` has for some models.
 
         Returns:
             The weights, the biases, and the centers that the vectors were normalised by.
         """
         heads = []
-        at_once = max(1, _HEAD_ROOM // (places.shape[1] * size))
-        for some in torch.split(torch.arange(len(places), device=self.device), at_once):
+        at_once = max(1, _HEAD_ROOM // (self._places.shape[1] * size))
+        for some in torch.split(torch.arange(self.models, device=self.device), at_once):
             embedding = read(some)
             center = center_of(embedding)
-            codes, weights = (values[some].gather(1, places[some]) for values in (self.codes, self.weights))
+            codes, weights = (values[some].gather(1, self._places[some]) for values in (self.codes, self.weights))
             heads.append((*fit_heads(normalised(embedding, center), codes, weights, classes), center))
         return [torch.cat(parts) for parts in zip(*heads, strict=True)]
 
