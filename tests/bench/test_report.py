@@ -15,15 +15,24 @@ from nutime.bench import ablations, document, gather, published
 from nutime.bench.document import Folded, Heading, Paragraph, Picture, Strong, Table
 from nutime.bench.report import build_report, write_report
 from nutime.bench.results import Result
+from nutime.bench.statistics import Estimate
 from nutime.cli import bench_report
 
 VERSIONS = {"nutime": "0", "torch": "invented"}
 SETS = ("ucr/Adiac", "ucr/Beef", "ucr/Coffee", "ucr/Meat", "ucr/Wine", "ucr/Yoga")
 
 
-def result(protocol="fewshot", dataset="ucr/Meat", method="nutime-base", selection="honest", seed=0, **scores):
+def result(
+    protocol="fewshot",
+    dataset="ucr/Meat",
+    method="nutime-base",
+    selection="honest",
+    seed=0,
+    config=None,
+    **scores,
+):
     scores = scores or {"accuracy": 0.5, "macro_f1": 0.4}
-    return Result(protocol, dataset, method, selection, seed, scores, 61.0, {}, "abacus", VERSIONS)
+    return Result(protocol, dataset, method, selection, seed, scores, 61.0, config or {}, "abacus", VERSIONS)
 
 
 def over_sets(accuracies, **fields):
@@ -173,6 +182,20 @@ def ablation(protocol, accuracies, **fields):
     ]
 
 
+def without_deviation(scores):
+    return {variant: Estimate(value) for variant, value in scores.items()}
+
+
+def test_an_ablation_states_how_its_variants_were_pretrained():
+    schedule = {"pretraining": {"steps": 2000, "batch": 512, "series": 52259}}
+    alone = {"pretraining": {"steps": 10, "batch": 8, "series": "training series of the set"}}
+    results = ablation("ablation-corpus", {"all sets": 0.7}, config=schedule)
+    results += ablation("ablation-corpus", {"each set alone": 0.6}, config=alone)
+    said = prose(build_report(results))
+    assert "Pretrained for 2,000 steps of 512 series, drawn from 52,259; the paper" in said
+    assert "Pretrained for 10 steps of 8 series, drawn from the training series of the set; the paper" in said
+
+
 def test_an_ablation_stands_beside_the_papers_with_a_verdict():
     blocks = build_report(ablation("ablation-window", {"window 8": 0.6, "window 16": 0.7, "window 32": 0.5}))
     [table] = tables(blocks, "fine-tuned")
@@ -221,15 +244,24 @@ def test_variants_without_a_common_set_are_not_averaged():
     ],
 )
 def test_the_verdict_on_an_ordering(ours, verdict):
-    assert re.search(verdict, ablations.judge_ordering(ours, {"a": 0.9, "b": 0.8, "c": 0.7}))
+    said = ablations.judge_ordering(without_deviation(ours), {"a": 0.9, "b": 0.8, "c": 0.7})
+    assert re.search(verdict, said)
+    assert "less than seeds differ" not in said
+
+
+def test_the_verdict_on_an_ordering_knows_how_much_seeds_differ():
+    ours = {"a": Estimate(0.80, 0.02), "b": Estimate(0.81, 0.001)}
+    assert "1.0 points behind b, which is less than seeds differ" in ablations.judge_ordering(
+        ours, {"a": 0.9, "b": 0.8}
+    )
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 1000), min_size=2))
 def test_an_ordering_agrees_with_itself_and_never_with_its_reverse(scores):
     backwards = {variant: -value for variant, value in scores.items()}
     if len(set(scores.values())) > 1:
-        assert "ordering holds:" in ablations.judge_ordering(scores, scores)
-        assert "ordering holds:" not in ablations.judge_ordering(backwards, scores)
+        assert "ordering holds:" in ablations.judge_ordering(without_deviation(scores), scores)
+        assert "ordering holds:" not in ablations.judge_ordering(without_deviation(backwards), scores)
 
 
 def test_what_is_missing_is_listed():

@@ -7,7 +7,7 @@ A variant is a method called as in the published tables (``window 16``, ``NME``,
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import NamedTuple
 
@@ -61,8 +61,21 @@ def as_published(protocol: str) -> dict[str, published.ScoreTable]:
     return found
 
 
-def judge_ordering(ours: Mapping[str, float], theirs: Mapping[str, float]) -> str:
+def schedules(results: Iterable[Result]) -> list[str]:
+    """Say how the variants were pretrained, a sentence for every schedule there is."""
+    stated = (result.config["pretraining"] for result in results if "pretraining" in result.config)
+    return list(
+        dict.fromkeys(
+            f"Pretrained for {schedule['steps']:,} steps of {schedule['batch']:,} series, drawn from "
+            f"{_amount(schedule['series'])}; the paper pretrains for 100 epochs."
+            for schedule in stated
+        )
+    )
+
+
+def judge_ordering(measured: Mapping[str, Estimate], theirs: Mapping[str, float]) -> str:
     """Say in a sentence whether variants stand in the same order here and in the paper."""
+    ours = {variant: estimate.mean for variant, estimate in measured.items()}
     shared = [variant for variant in theirs if variant in ours]
     if len(shared) < 2:
         return "Fewer than two of the paper's variants were measured, so its ordering cannot be judged."
@@ -76,10 +89,12 @@ def judge_ordering(ours: Mapping[str, float], theirs: Mapping[str, float]) -> st
     if ours[best] == ours[ours_best]:
         return f"The paper's best variant, {best}, is best here too; its ordering holds in part: {count}."
     place = 1 + sum(ours[variant] > ours[best] for variant in shared)
-    behind = 100 * (ours[ours_best] - ours[best])
+    behind = ours[ours_best] - ours[best]
+    deviation = max(measured[variant].std or 0 for variant in (best, ours_best))
+    noise = ", which is less than seeds differ" if behind < deviation else ""
     return (
         f"The paper's ordering does not hold: {count}, and its best variant, {best}, is {_ordinal(place)} here, "
-        f"{behind:.1f} points behind {ours_best}."
+        f"{100 * behind:.1f} points behind {ours_best}{noise}."
     )
 
 
@@ -115,6 +130,10 @@ def _beginning(runs: Runs, start: str) -> Runs:
         for method, by_set in runs.items()
         if method.endswith(FROM_SCRATCH) == scratch
     }
+
+
+def _amount(series: int | str) -> str:
+    return f"{series:,}" if isinstance(series, int) else f"the {series}"
 
 
 def _ordinal(place: int) -> str:

@@ -28,8 +28,8 @@ _FOLDER = resources.files("nutime.bench") / "published"
 
 #: Tables with a row a data set that a protocol can be held against.
 PER_SET: Mapping[str, tuple[str, ...]] = {
-    "probe": ("ucr125_selfsupervised", "uea29_selfsupervised"),
-    "finetune": ("ucr125_selfsupervised", "uea29_selfsupervised"),
+    "probe": ("ucr125_selfsupervised",),
+    "finetune": ("ucr125_selfsupervised",),
     "ucr": ("ucr112_supervised", "ucr125_selfsupervised"),
     "uea": ("uea26_supervised", "uea29_selfsupervised"),
     "fewshot": ("fewshot41",),

@@ -20,7 +20,7 @@ from nutime.figures import style
 TITLE = "Benchmark of nutime"
 TITLES = {
     "probe": "Frozen encoder, linear classifier",
-    "finetune": "Fine-tuned single models",
+    "finetune": "Fine-tuned models and their ensemble",
     "ucr": "UCR archive",
     "uea": "UEA archive",
     "fewshot": "Five labelled series a class",
@@ -153,7 +153,10 @@ def _how_it_was_run(results: Sequence[Result]) -> list[Block]:
     return [
         Heading(2, "How it was run"),
         Table(
-            "Wall time is the sum over sets and seeds, fitting and predicting", header, tuple(rows), text_columns
+            "Wall time of fitting and predicting, over sets and seeds; models of an ensemble state the ensemble's",
+            header,
+            tuple(rows),
+            text_columns,
         ),
         Bullets(tuple(f"Versions: {text}" for text in versions)),
     ]

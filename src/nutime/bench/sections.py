@@ -102,7 +102,8 @@ def by_method_section(results: Sequence[Result], protocol: str, selection: str) 
 def ablation_section(results: list[Result], protocol: str, selection: str) -> list[Block]:
     """Return our variants beside the paper's, and a sentence on whether its ordering holds."""
     printed = ablations.as_published(protocol)
-    blocks: list[Block] = []
+    here = [result for result in results if (result.protocol, result.selection) == (protocol, selection)]
+    blocks: list[Block] = [Paragraph(text) for text in ablations.schedules(here)]
     lines: dict[str, dict[str, dict[int, float]]] = {}
     for start, (variants, sets) in ablations.measured(results, protocol, selection).items():
         if not sets:
@@ -112,7 +113,7 @@ def ablation_section(results: list[Result], protocol: str, selection: str) -> li
         blocks.append(
             _variants_table(variants, theirs, selection, f"{ablations.STARTS[start]}: here over {len(sets)} sets")
         )
-        ours = {name: scores["accuracy"].mean for name, scores in variants.items() if "accuracy" in scores}
+        ours = {name: scores["accuracy"] for name, scores in variants.items() if "accuracy" in scores}
         if protocol == "ablation-weighting":
             found = ablations.weighting_lines(ablations.Ablation(variants, sets))
             lines[ablations.STARTS[start]] = found
