@@ -42,6 +42,15 @@ def test_the_first_token_knows_nothing_of_the_series():
     same(module(random_series())[:, 0], module.cls.expand(2, -1))
 
 
+def test_before_any_training_channels_are_rotated_each_in_its_own_way_and_summed():
+    projection = tokens(CHANNELS).channel_projection[0]
+    blocks = projection.weight.detach().split(TINY.dim, dim=1)
+    for block in blocks:
+        same(block @ block.T, torch.eye(TINY.dim, dtype=torch.float64) / 3, atol=1e-6)
+    assert not torch.allclose(blocks[0], blocks[1])
+    assert not projection.bias.any()
+
+
 @pytest.mark.parametrize("given_channels", [1, 2, 4])
 def test_the_wrong_number_of_channels_is_refused(given_channels):
     with pytest.raises(ValueError, match=f"reads 3 channel.*got {given_channels}") as caught:

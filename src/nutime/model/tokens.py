@@ -35,7 +35,7 @@ class Tokens(nn.Module):
         elif scalars_width:
             self.statistics_projection = nn.Sequential(nn.Linear(config.scalar_dim, dim), nn.LayerNorm(dim))
         if config.channels > 1:
-            self.channel_projection = nn.Sequential(nn.Linear(config.channels * dim, dim), nn.LayerNorm(dim))
+            self.channel_projection = nn.Sequential(_rotations(config.channels, dim), nn.LayerNorm(dim))
         if config.normalization == "zscore":
             self.register_buffer("corpus_statistics", torch.tensor([0.0, 1.0], dtype=torch.float64))
         self.cls = nn.Parameter(0.02 * torch.randn(dim))
@@ -74,6 +74,18 @@ class Tokens(nn.Module):
             statistics = self.statistics_projection(torch.stack(scalars, dim=2).to(tokens.dtype))
             tokens = torch.cat([tokens, statistics], dim=2)
         return tokens
+
+
+def _rotations(channels: int, dim: int) -> nn.Linear:
+    """Return a projection that begins as the sum of the channels' tokens, each rotated in a way of its own.
+
+    So each channel keeps the distances that a pretrained transformer knows, and can be told from the others.
+    """
+    projection = nn.Linear(channels * dim, dim)
+    for block in torch.split(projection.weight.detach(), dim, dim=1):
+        nn.init.orthogonal_(block, gain=channels**-0.5)
+    nn.init.zeros_(projection.bias)
+    return projection
 
 
 def sinusoids(count: int, dim: int) -> Tensor:
