@@ -297,6 +297,16 @@ def test_a_probe_gives_probabilities_and_labels(encoder, exported, channels):
     assert_same_classes(exported(classifier), classifier, channels)
 
 
+@pytest.mark.parametrize("strategy", ["probe", "finetune"])
+def test_a_probe_that_reads_a_part_of_many_channels_does_so_in_the_file(
+    encoder, fine_tuned, exported, monkeypatch, strategy
+):
+    monkeypatch.setattr("nutime.transfer.features.MOST_FEATURES", 100)
+    series, labels = waves(20, channels=3)
+    classifier = fine_tuned(3) if strategy == "finetune" else NuTimeClassifier(encoder=encoder).fit(series, labels)
+    assert_same_classes(exported(classifier), classifier, channels=3)
+
+
 def test_a_label_is_minus_one_where_there_is_no_answer(encoder, exported):
     series, labels = waves(20, channels=1)
     classifier = NuTimeClassifier(encoder=encoder).fit(series, labels)

@@ -25,13 +25,14 @@ from torch.nn import functional as F
 
 from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
-from nutime.model.network import POOLS, points_for
+from nutime.model.network import check_pool, points_for
 from nutime.model.transformer import Layer
 from nutime.transfer import storage
 from nutime.transfer.base import SeriesEstimator, Strategy
 from nutime.transfer.classifier import NuTimeClassifier
 from nutime.transfer.clusterer import NuTimeClusterer
 from nutime.transfer.detector import NuTimeDetector
+from nutime.transfer.features import chosen_features, embedding_size
 from nutime.transfer.finetune import FineTuned
 from nutime.transfer.probe import LinearProbe
 from nutime.transfer.stack import POOL, PROBE_POOL, VARIANCE_EPSILON
@@ -107,8 +108,7 @@ def plan_export(model: str | Path | NuTime | SeriesEstimator, pool: str | None =
 
 def _plan_encoder(encoder: NuTime, pool: str | None) -> Plan:
     pool = pool or "cls+mean"
-    if pool not in POOLS:
-        raise ValueError(f"pool must be one of {', '.join(POOLS)}; got {pool!r}")
+    check_pool(pool)
     channels = None if encoder.config.channels == 1 else encoder.config.channels
     embedding = _Embedding(encoder.config, encoder.state_dict(), pool)
     return Plan(_Graph(embedding), channels, ["embedding"], {"pool": pool})
@@ -128,7 +128,7 @@ def _plan_estimator(estimator: SeriesEstimator, pool: str | None) -> Plan:
     answers: nn.Module = embedding
     outputs, about = ["embedding"], {"pool": estimator.pool}
     if isinstance(estimator, NuTimeClassifier):
-        answers, outputs = _Classes([_probe(embedding, estimator.model_)]), ["probabilities", "label"]
+        answers, outputs = _Classes([_probe(embedding, estimator.model_, channels)]), ["probabilities", "label"]
         about["classes"] = estimator.classes_.tolist()
     elif isinstance(estimator, NuTimeClusterer):
         answers, outputs = _Clusters(embedding, estimator), ["distances", "label"]
@@ -204,9 +204,29 @@ class _Heads(nn.Module):
         return logits
 
 
-def _probe(embedding: nn.Module, probe: Strategy) -> _Heads:
+class _Columns(nn.Module):
+    chosen: Tensor
+
+    def __init__(self, chosen: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("chosen", chosen)
+
+    def forward(self, embedding: Tensor) -> Tensor:
+        return embedding[:, self.chosen]
+
+
+def _features(embedding: _Embedding, channels: int, count: int) -> nn.Module:
+    """Return what a probe reads of an embedding, see :mod:`~nutime.transfer.features`."""
+    size = embedding_size(embedding.encoder.config, embedding.pool, channels)
+    if count == size:
+        return embedding
+    return nn.Sequential(embedding, _Columns(torch.from_numpy(chosen_features(size, count))))
+
+
+def _probe(embedding: _Embedding, probe: Strategy, channels: int) -> _Heads:
     assert isinstance(probe, LinearProbe)
-    return _Heads(embedding, probe.mean[None], probe.scale[None], probe.coef[None], probe.intercept[None])
+    features = _features(embedding, channels, probe.coef.shape[1])
+    return _Heads(features, probe.mean[None], probe.scale[None], probe.coef[None], probe.intercept[None])
 
 
 def _finetuned(ensemble: FineTuned, encoder: NuTime, channels: int) -> list[_Heads]:
@@ -226,7 +246,8 @@ def _finetuned(ensemble: FineTuned, encoder: NuTime, channels: int) -> list[_Hea
         heads.append(_Heads(_Embedding(config, network, POOL), *own))
     if probes:
         frozen = _Embedding(encoder.config, encoder.state_dict(), PROBE_POOL)
-        heads.append(_Heads(frozen, mean[:, size:], scale[:, size:], *probes))
+        features = _features(frozen, channels, probes[0].shape[-1])
+        heads.append(_Heads(features, mean[:, size:], scale[:, size:], *probes))
     return heads
 
 

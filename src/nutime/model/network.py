@@ -57,8 +57,7 @@ class NuTimeNetwork(nn.Module):
 
     def pooled(self, series: Tensor, how: str, noise: Noise | None = None) -> Tensor:
         """Return one vector a series, in one of the ways of :data:`POOLS`."""
-        if how not in POOLS:
-            raise ValueError(f"pool must be one of {', '.join(POOLS)}; got {how!r}")
+        check_pool(how)
         if how == "cls":
             return self.cls(series, noise)
         if how == "resolutions":
@@ -87,6 +86,12 @@ class NuTimeNetwork(nn.Module):
         return noise.drop(tokens, self.config.dropout, site=0) if noise else tokens
 
 
+def check_pool(how: str) -> None:
+    """Refuse what is not one of :data:`POOLS`."""
+    if how not in POOLS:
+        raise ValueError(f"pool must be one of {', '.join(POOLS)}; got {how!r}")
+
+
 def points_for(config: NuTimeConfig, how: str) -> int:
     """Return how many points a series should have to be pooled so: the network's, or those of a finer reading."""
     if how != "resolutions":
@@ -98,6 +103,7 @@ def points_for(config: NuTimeConfig, how: str) -> int:
 
 def pooled_size(config: NuTimeConfig, how: str) -> int:
     """Return the size of the vector that :meth:`NuTimeNetwork.pooled` makes."""
+    check_pool(how)
     upper = 3 * (config.depth - config.depth // 2)
     parts = {"cls": 1, "mean": 1, "cls+mean": 2, "upper": upper, "layers": 3 * config.depth}
     return config.dim * (len(READINGS) * upper if how == "resolutions" else parts[how])

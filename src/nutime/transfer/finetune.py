@@ -79,12 +79,13 @@ class FineTuned:
         state = {name: tensor.to(encoder.device) for name, tensor in self.state.items()}
         center = self.center.to(encoder.device)
         size = min(256, stack.room(len(center)))
+        read = state["probe.weight"].shape[-1] if "probe.weight" in state else 0
         parts = []
         for start in range(0, len(series), size):
             chunk = series[start : start + size]
             batch = torch.from_numpy(resample(chunk, points_for(encoder.config, POOL))).to(encoder.device)
             embedding = stack.embedding(state, batch.expand(len(center), *batch.shape))
-            frozen = frozen_embedding(encoder, chunk) if "probe.bias" in state else None
+            frozen = frozen_embedding(encoder, chunk, read) if read else None
             said = stack.log_probabilities(state, center, embedding, frozen)
             parts.append(said.double().exp().cpu())
         probabilities: Float64 = torch.cat(parts, dim=1).numpy()

@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 from nutime.data.series import Array
 from nutime.encoder import NuTime
 from nutime.transfer.base import Arrays, Float64, TrainingSet
+from nutime.transfer.features import probe_features
 
 
 def _logistic_regression(C: float) -> Any:
@@ -45,7 +46,7 @@ class LinearProbe:
     def fit(cls, encoder: NuTime, training_set: TrainingSet, params: Mapping[str, Any]) -> Self:
         """Fit a linear classifier on the embedding. Class weights move the classes, not the standardisation."""
         weight = training_set.sample_weight
-        embedding = _embed(encoder, training_set.series, params)
+        embedding = probe_features(encoder, training_set.series, params["pool"]).astype(np.float64)
         scaler = StandardScaler().fit(embedding, sample_weight=weight)
         # The solver makes thousands of small products, for which BLAS threads cost more than they bring: on a
         # busy machine 20 times more. One thread also gives the same digits on any number of cores.
@@ -72,7 +73,7 @@ class LinearProbe:
 
     def logits(self, encoder: NuTime, series: list[Array], params: Mapping[str, Any]) -> Float64:
         """Return ``(n, classes)`` scores."""
-        embedding = _embed(encoder, series, params)
+        embedding = probe_features(encoder, series, params["pool"], self.coef.shape[1])
         scores: Float64 = (embedding - self.mean) / self.scale @ self.coef.T + self.intercept
         return scores
 
@@ -87,7 +88,3 @@ def _in_their_span(rows: Float64) -> tuple[Float64, Float64]:
         return rows, np.eye(rows.shape[1])
     left, singular, basis = np.linalg.svd(rows, full_matrices=False)
     return left * singular, basis
-
-
-def _embed(encoder: NuTime, series: list[Array], params: Mapping[str, Any]) -> Float64:
-    return encoder.embed(series, pool=params["pool"]).astype(np.float64)

@@ -22,6 +22,7 @@ from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import points_for, pooled_size
 from nutime.model.noise import Noise
+from nutime.transfer.features import probe_features
 
 Trained = Literal["all", "head", "scratch"]
 State = dict[str, Tensor]
@@ -247,9 +248,9 @@ def center_of(embedding: Tensor) -> Tensor:
     return torch.stack([embedding.mean(1), embedding.var(1, unbiased=False)], dim=1)
 
 
-def frozen_embedding(encoder: NuTime, series: list[Array]) -> Tensor:
-    """Return ``(n, size)``: what probes read."""
-    return torch.from_numpy(encoder.embed(series, pool=PROBE_POOL)).to(encoder.device)
+def frozen_embedding(encoder: NuTime, series: list[Array], count: int | None = None) -> Tensor:
+    """Return ``(n, count)``: what probes read, as many values as a fitted one reads or a new one may."""
+    return torch.from_numpy(probe_features(encoder, series, PROBE_POOL, count)).to(encoder.device)
 
 
 def row_names(count: int, device: torch.device) -> Tensor:
