@@ -218,6 +218,7 @@ def test_detect_scores_a_folder_by_a_reference(tmp_path, nutime, encoder):
         ["embed", "x.csv", "-o", "out", "--engine", "ray"],
         ["embed", "x.parquet", "-o", "out", "--workers", "2"],
         ["detect", "x.parquet", "-o", "out", "--engine", "ray"],
+        ["embed", "x.parquet", "-o", "out", "--engine", "ray", "--device", "cuda"],
     ],
 )
 def test_an_option_that_cannot_be_met_is_wrong_usage(nutime, arguments):

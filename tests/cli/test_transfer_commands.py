@@ -149,6 +149,11 @@ MISTAKES = {
     "a series without values": ["detect gap.csv -o OUT.csv", "gap.csv: series 1: has only NaN"],
     "a suffix nobody writes": ["embed plain.csv -o OUT.xlsx", "OUT.xlsx: unknown suffix; results are written as"],
     "weights that are not there": ["cluster plain.csv -o OUT.csv --weights no", "nutime: no weights 'no'"],
+    "a device that is not here": [
+        "fit three.ts -o OUT --device cuda:99",
+        "nutime: device cuda:99 is not available here: ",
+    ],
+    "a device that is none": ["embed plain.csv -o OUT.csv --device gpu", "nutime: device gpu is not available"],
     "a column that is not there": ["embed plain.csv -o OUT.csv --label kind", "has no column 'kind'"],
     "no labels to learn": ["fit plain.csv -o OUT", "plain.csv: has no labels; name their column with --label"],
     "labels of one class": ["fit one.csv -o OUT --weights TINY", "one.csv: y has one class, 'x'"],
@@ -209,6 +214,13 @@ def test_embed_writes_ids_labels_and_the_vectors_of_the_library(nutime, tmp_path
     vectors = np.stack([found[f"e{index}"].to_numpy() for index in range(64)], axis=1)
     assert vectors.dtype == np.float32
     np.testing.assert_array_equal(vectors, NuTimeEmbedder(weights).fit_transform(list(waves()[0])))
+
+
+def test_the_processor_can_be_asked_for(nutime, tmp_path, train, weights, chosen):
+    for name, device in (("usual", []), ("named", ["--device", "cpu"])):
+        nutime("fit", train, "-o", tmp_path / name, *device, "--weights", weights, *chosen)
+        nutime("predict", tmp_path / name, train, "-o", tmp_path / f"{name}.csv", *device, *chosen)
+    assert read_rows(tmp_path / "usual.csv") == read_rows(tmp_path / "named.csv")
 
 
 def test_embed_takes_the_pool_asked_for(nutime, tmp_path, train, weights, chosen):

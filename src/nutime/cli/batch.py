@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from nutime.batch.tables import DataSet, Extent
 
 
-def is_streamed(source: str, out: str, engine: Engine, workers: int | None) -> bool:
+def is_streamed(source: str, out: str, engine: Engine, workers: int | None, device: str | None) -> bool:
     """Tell whether a command goes from Parquet to Parquet piece by piece; refuse what no engine can do."""
     from nutime.batch.tables import SUFFIX, is_data_set
 
     if workers is not None and engine != Engine.RAY:
         raise typer.BadParameter("only --engine ray has them", param_hint="--workers")
+    if device is not None and engine == Engine.RAY:
+        raise typer.BadParameter("the workers of --engine ray compute on CPUs", param_hint="--device")
     place = out.rstrip("/")
     to_parquet = place != everyday.STANDARD and Path(place).suffix.lower() in ("", SUFFIX)
     if is_data_set(source) and to_parquet:

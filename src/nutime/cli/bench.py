@@ -48,12 +48,12 @@ def run(
 
     Example: `nutime bench run probe --weights nutime-base,nutime-paper,random`
     """
-    import torch
     from rich.console import Console
 
     from nutime.bench.protocols import PROTOCOLS, Request
     from nutime.bench.results import ResultFile
     from nutime.bench.run import run as run_protocol
+    from nutime.devices import usable_device
 
     if protocol not in PROTOCOLS:
         raise typer.BadParameter(f"{protocol!r} is not one of {', '.join(PROTOCOLS)}", param_hint="PROTOCOL")
@@ -62,7 +62,7 @@ def run(
     if named_list not in chosen.lists:
         raise typer.BadParameter(f"{protocol} has the lists {', '.join(chosen.lists)}", param_hint="--list")
     console = Console(stderr=True)
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = str(usable_device(device))
     request = Request(
         _names(weights),
         "paper" if paper else "honest",

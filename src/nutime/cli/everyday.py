@@ -89,6 +89,9 @@ Workers = Annotated[
         min=1, show_default=False, help="For --engine ray: copies of the model, each on a CPU; else all CPUs."
     ),
 ]
+Device = Annotated[
+    str | None, typer.Option(show_default=False, help="cpu, cuda …; the best there is unless given.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
 
 

@@ -18,6 +18,7 @@ from nutime.cli.everyday import (
     READ,
     SHIPPED,
     AsJson,
+    Device,
     Engine,
     IdColumn,
     Input,
@@ -62,6 +63,7 @@ def embed(
     identity: IdColumn = None,
     engine: WhichEngine = Engine.LOCAL,
     workers: Workers = None,
+    device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Turn every series into a vector: columns e0, e1, … beside its id and label.
@@ -71,10 +73,9 @@ def embed(
     from nutime.batch.tables import DataSet, names_of
     from nutime.cli import batch, pages
     from nutime.data.tables import read_table, write_table
-    from nutime.encoder import NuTime
 
-    if batch.is_streamed(source, out, engine, workers):
-        encoder = NuTime.from_pretrained(weights)
+    if batch.is_streamed(source, out, engine, workers, device):
+        encoder = _encoder(weights, device)
         extent = batch.stream(DataSet(source, label, identity), encoder, out, engine, workers, pool.value)
         dimensions = len(set(names_of(out)) - {"id", "label"})
         document = {"out": out, "series": extent.series, "dimensions": dimensions, "pool": pool.value}
@@ -82,7 +83,7 @@ def embed(
         return
     everyday.check_places(out, as_json, [source])
     series = read_table(source, label_column=label, id_column=identity)
-    encoder = NuTime.from_pretrained(weights)
+    encoder = _encoder(weights, device)
     with progress_bars() as progress, complaints_about(source):
         columns = embed_table(series, encoder, pool.value, bar(progress, "embedding", len(series.series)))
     write_table(columns, out)
@@ -123,6 +124,7 @@ def fit(
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same model and measurement.")] = 0,
     label: LabelColumn = None,
     identity: IdColumn = None,
+    device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn to classify, and measure how well: by 5-fold cross-validation, or for finetune on 20 % held out.
@@ -135,7 +137,7 @@ def fit(
     _check_fit_options(strategy, epochs, n_models, holdout, folds)
     import rich
 
-    from nutime import NuTime, NuTimeClassifier
+    from nutime import NuTimeClassifier
     from nutime.cli import pages
     from nutime.data.tables import check_folder, read_table
     from nutime.transfer.validation import RememberingEncoder, validate
@@ -151,7 +153,7 @@ def fit(
         holdout = HOLDOUT
     parts, method = _parts(training.labels, holdout, folds or FOLDS, seed)
     with progress_bars(shown=not finetunes) as progress:
-        encoder = RememberingEncoder.of(NuTime.from_pretrained(weights), bar(progress, "embedding"))
+        encoder = RememberingEncoder.of(_encoder(weights, device), bar(progress, "embedding"))
         fitting = bar(progress, "fitting")
         shown = finetunes and rich.get_console().is_terminal
 
@@ -206,6 +208,7 @@ def predict(
     identity: IdColumn = None,
     engine: WhichEngine = Engine.LOCAL,
     workers: Workers = None,
+    device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask a model about series: class and probabilities, or cluster, or how anomalous they are.
@@ -219,10 +222,9 @@ def predict(
     from nutime.batch.tables import DataSet, read_answers
     from nutime.cli import batch, pages
     from nutime.data.tables import read_table, write_table
-    from nutime.transfer import storage
 
-    if batch.is_streamed(source, out, engine, workers):
-        estimator = storage.load(model)
+    if batch.is_streamed(source, out, engine, workers, device):
+        estimator = _load(model, device)
         extent = batch.stream(DataSet(source, label, identity), estimator, out, engine, workers)
         document, page = _summary(estimator, read_answers(out))
         document = {"out": out, "model": model, "series": extent.series, **document}
@@ -230,7 +232,7 @@ def predict(
         everyday.show(document, [read, *page, written], as_json, out)
         return
     everyday.check_places(out, as_json, [source])
-    estimator = storage.load(model)
+    estimator = _load(model, device)
     series = read_table(source, "test", label_column=label, id_column=identity)
     with progress_bars() as progress, complaints_about(source):
         report = bar(progress, "predicting", len(series.series))
@@ -280,13 +282,14 @@ def cluster(
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same clusters.")] = 0,
     label: LabelColumn = None,
     identity: IdColumn = None,
+    device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Group series that are alike.
 
     Example: `nutime cluster series.csv -o clusters.csv`
     """
-    from nutime import NuTime, NuTimeClusterer
+    from nutime import NuTimeClusterer
     from nutime.cli import pages
     from nutime.data.tables import read_table, write_table
     from nutime.transfer.validation import RememberingEncoder
@@ -295,7 +298,7 @@ def cluster(
     series = read_table(source, label_column=label, id_column=identity)
     with progress_bars() as progress:
         embedding, _ = bar(progress, "embedding", len(series.series)), bar(progress, "clustering")
-        encoder = RememberingEncoder.of(NuTime.from_pretrained(weights), embedding)
+        encoder = RememberingEncoder.of(_encoder(weights, device), embedding)
         with complaints_about(source):
             clusterer = NuTimeClusterer(clusters, encoder, random_state=seed).fit(series.series)
     columns = {**_kept(series), "cluster": clusterer.labels_}
@@ -326,6 +329,7 @@ def detect(
     identity: IdColumn = None,
     engine: WhichEngine = Engine.LOCAL,
     workers: Workers = None,
+    device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the series unlike the others: a score from 0 to 1, and whether it makes an anomaly.
@@ -334,16 +338,27 @@ def detect(
     """
     if not 0 < contamination <= 0.5:
         raise typer.BadParameter("must be above 0 and at most 0.5", param_hint="--contamination")
-    from nutime import NuTime, NuTimeDetector
+    from nutime import NuTimeDetector
     from nutime.batch.models import answers
     from nutime.cli import batch, pages
     from nutime.data.tables import read_table, write_table
     from nutime.transfer.validation import RememberingEncoder
 
-    if batch.is_streamed(source, out, engine, workers):
+    if batch.is_streamed(source, out, engine, workers, device):
         if reference is not None:
             _detect_in_data_set(
-                source, reference, out, contamination, save, weights, label, identity, engine, workers, as_json
+                source,
+                reference,
+                out,
+                contamination,
+                save,
+                weights,
+                label,
+                identity,
+                engine,
+                workers,
+                device,
+                as_json,
             )
             return
         if engine == Engine.RAY or not Path(source).is_file():
@@ -354,7 +369,7 @@ def detect(
     if reference:
         normal = read_table(reference, "train", label_column=label, id_column=identity)
     with progress_bars() as progress:
-        encoder = RememberingEncoder.of(NuTime.from_pretrained(weights), bar(progress, "embedding"))
+        encoder = RememberingEncoder.of(_encoder(weights, device), bar(progress, "embedding"))
         with complaints_about(reference or source):
             detector = NuTimeDetector(contamination, encoder).fit(normal.series)
         with complaints_about(source):
@@ -380,9 +395,10 @@ def _detect_in_data_set(
     identity: str | None,
     engine: Engine,
     workers: int | None,
+    device: str | None,
     as_json: bool,
 ) -> None:
-    from nutime import NuTime, NuTimeDetector
+    from nutime import NuTimeDetector
     from nutime.batch.tables import DataSet, check_output, read_answers
     from nutime.cli import batch, pages
     from nutime.data.tables import check_folder, read_table
@@ -392,13 +408,29 @@ def _detect_in_data_set(
         check_folder(save)
     normal = read_table(reference, "train", label_column=label, id_column=identity)
     with complaints_about(reference):
-        detector = NuTimeDetector(contamination, NuTime.from_pretrained(weights)).fit(normal.series)
+        detector = NuTimeDetector(contamination, _encoder(weights, device)).fit(normal.series)
     extent = batch.stream(DataSet(source, label, identity), detector, out, engine, workers)
     everyday.save_model(detector, save)
     document, page = _summary(detector, read_answers(out))
     document = {"out": out, "model": save, "series": extent.series, **document}
     read, written = batch.page_of(source, out, extent)
     everyday.show(document, [read, *page, written, *pages.model_line(save)], as_json, out)
+
+
+def _encoder(weights: str, device: str | None) -> NuTime:
+    from nutime.devices import usable_device
+    from nutime.encoder import NuTime
+
+    return NuTime.from_pretrained(weights).to(usable_device(device))
+
+
+def _load(model: str, device: str | None) -> Any:
+    from nutime.devices import usable_device
+    from nutime.transfer import storage
+
+    estimator = storage.load(model)
+    estimator.encoder_.to(usable_device(device))
+    return estimator
 
 
 def _kept(series: Table) -> Results:

@@ -23,6 +23,7 @@ import torch
 from torch import distributed, nn
 
 from nutime.data.corpus import Corpus
+from nutime.devices import usable_device
 from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import NuTimeNetwork
@@ -122,7 +123,7 @@ def pretrain(
     """
     run = Path(run)
     with _processes() as (rank, world), _stop_signals() as stopping:
-        target = _usable(torch.device(device or _default_device(rank)))
+        target = usable_device(device or _default_device(rank))
         corpus = Corpus.open(corpus_path)
         config = _open_run(run, config, corpus, resume, writes=rank == 0)
         steps = config.steps_for(len(corpus))
@@ -353,17 +354,9 @@ def _store_of_this_attempt(store: Any, rank: int, world: int) -> Any:
     return distributed.PrefixStore(f"attempt-{attempt}", store)  # type: ignore[attr-defined]
 
 
-def _usable(device: torch.device) -> torch.device:
-    try:
-        torch.empty(0, device=device)
-    except (AssertionError, RuntimeError) as error:
-        raise ValueError(f"device {device} is not available here: {' '.join(str(error).split())}") from None
-    return device
-
-
-def _default_device(rank: int) -> str:
+def _default_device(rank: int) -> str | None:
     if not torch.cuda.is_available():
-        return "cpu"
+        return None
     local = int(os.environ.get("LOCAL_RANK", rank))
     torch.cuda.set_device(local)
     return f"cuda:{local}"
