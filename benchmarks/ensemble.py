@@ -11,16 +11,16 @@ import json
 import time
 
 import numpy as np
-import torch
 
 from nutime import NuTime
 from nutime.data.series import as_series
 from nutime.data.synthetic import BATCH, draw_batch
+from nutime.devices import usable_device
 from nutime.transfer.base import TrainingSet
 from nutime.transfer.finetune import FineTuned
 
 CLASSES = 4
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+DEVICE = usable_device().type
 
 
 def main() -> None:

@@ -51,11 +51,16 @@ def set_key(dataset: str) -> str:
         return dataset
 
 
+def filed(results: Iterable[Result], protocol: str, selection: str) -> list[Result]:
+    """Return the results of one protocol and one selection."""
+    return [result for result in results if (result.protocol, result.selection) == (protocol, selection)]
+
+
 def collect(results: Iterable[Result], protocol: str, selection: str, score: str = "accuracy") -> Runs:
     """Return the runs that have a score, in the order they were written."""
     runs: Runs = {}
-    for result in results:
-        if (result.protocol, result.selection) == (protocol, selection) and score in result.scores:
+    for result in filed(results, protocol, selection):
+        if score in result.scores:
             by_set = runs.setdefault(result.method, {})
             by_set.setdefault(set_key(result.dataset), {})[result.seed] = result.scores[score]
     return runs

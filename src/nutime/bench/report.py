@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from nutime.bench import ablations, published, sections
 from nutime.bench.document import Block, Bullets, Heading, Paragraph, Table, pictures, to_html, to_markdown
-from nutime.bench.gather import collect, mean, own_best, read_results, seed_means, set_key
+from nutime.bench.gather import collect, filed, mean, own_best, read_results, seed_means, set_key
 from nutime.bench.results import SELECTIONS, Result
 from nutime.bench.statistics import common_sets
 from nutime.figures import style
@@ -84,7 +84,7 @@ def build_report(results: list[Result]) -> list[Block]:
         blocks.append(Heading(2, TITLES[protocol]))
         blocks += [Paragraph(NOTES[protocol])] if protocol in NOTES else []
         for selection in SELECTIONS:
-            if any((result.protocol, result.selection) == (protocol, selection) for result in results):
+            if filed(results, protocol, selection):
                 blocks.append(Heading(3, f"Protocol {protocol}", selection))
                 blocks += [Paragraph(TEST_SELECTED)] if selection == "paper" else []
                 blocks += _section(results, protocol, selection)
@@ -170,20 +170,16 @@ def _missing(results: list[Result]) -> list[Block]:
         items.append(f"Protocols not run: {', '.join(absent)}.")
     for protocol in published.PROTOCOLS:
         for selection in SELECTIONS:
-            here = [result for result in results if (result.protocol, result.selection) == (protocol, selection)]
+            here = filed(results, protocol, selection)
             if here and (text := _gaps(here, protocol, selection)):
                 items.append(f"{protocol}, {selection}: {text}.")
     for selection in SELECTIONS:
-        without = [name for name in published.PROTOCOLS if name in run and not _has(results, name, selection)]
+        without = [name for name in published.PROTOCOLS if name in run and not filed(results, name, selection)]
         if without:
             items.append(f"Run, but not with the selection {selection}: {', '.join(without)}.")
     if not items:
         items.append("Nothing: every protocol has results of every method on every set of the paper's tables.")
     return [Heading(2, "What is missing"), Bullets(tuple(items))]
-
-
-def _has(results: Iterable[Result], protocol: str, selection: str) -> bool:
-    return any((result.protocol, result.selection) == (protocol, selection) for result in results)
 
 
 def _gaps(results: list[Result], protocol: str, selection: str) -> str:

@@ -15,6 +15,7 @@ from nutime.bench.gather import (
     beside_published,
     collect,
     comparable,
+    filed,
     is_own,
     mean,
     overall,
@@ -78,7 +79,7 @@ def per_set_section(results: Sequence[Result], protocol: str, selection: str) ->
 
 def by_method_section(results: Sequence[Result], protocol: str, selection: str) -> list[Block]:
     """Return, for each data set, the scores measured here and those of the paper's table."""
-    here = [result for result in results if (result.protocol, result.selection) == (protocol, selection)]
+    here = filed(results, protocol, selection)
     names = [name for name in SCORE_NAMES if any(name in result.scores for result in here)]
     scores = {name: per_set(collect(here, protocol, selection, name)) for name in names}
     methods = list(dict.fromkeys(result.method for result in here))
@@ -102,8 +103,7 @@ def by_method_section(results: Sequence[Result], protocol: str, selection: str) 
 def ablation_section(results: list[Result], protocol: str, selection: str) -> list[Block]:
     """Return our variants beside the paper's, and a sentence on whether its ordering holds."""
     printed = ablations.as_published(protocol)
-    here = [result for result in results if (result.protocol, result.selection) == (protocol, selection)]
-    blocks: list[Block] = [Paragraph(text) for text in ablations.schedules(here)]
+    blocks: list[Block] = [Paragraph(text) for text in ablations.schedules(filed(results, protocol, selection))]
     lines: dict[str, dict[str, dict[int, float]]] = {}
     for start, (variants, sets) in ablations.measured(results, protocol, selection).items():
         if not sets:
