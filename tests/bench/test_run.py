@@ -128,6 +128,18 @@ def test_missing_and_partial_sets_are_reported_and_the_others_run(folder, tmp_pa
     assert [result.dataset for result in file] == ["ucr/Chinatown"]
 
 
+def test_several_processes_find_what_one_finds(folder, tmp_path):
+    sets = [*SETS, "Beef"]  # of which there is no file
+    found = []
+    for jobs in (1, 2):
+        file = ResultFile(tmp_path / f"{jobs}.jsonl")
+        state = run("probe", [Probe("nutime-tiny", tiny_encoder())], sets, file, data_dir=str(folder), jobs=jobs)
+        assert state.missing.keys() == {"Beef"}
+        found.append(scores(tmp_path / f"{jobs}.jsonl"))
+    assert found[0] == found[1]
+    assert len(found[0]) == len(SETS)
+
+
 def test_a_folder_that_does_not_exist_is_an_error_and_not_a_list_of_missing_sets(tmp_path):
     file = ResultFile(tmp_path / "results.jsonl")
     with pytest.raises(ValueError, match="does not exist"):

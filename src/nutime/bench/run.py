@@ -1,4 +1,8 @@
-"""Run a protocol set by set; whatever stops it, the next run goes on after the last finished set."""
+"""Run a protocol set by set; whatever stops it, the next run goes on after the last finished set.
+
+Several processes can run sets side by side. The results of a set depend on no other set, and one process alone
+writes them down.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
+
+from joblib import Parallel, delayed
 
 from nutime.bench.methods import Method
 from nutime.bench.results import Result, ResultFile
@@ -24,6 +30,20 @@ def load_local(name: str, *, data_dir: str | None = None) -> Dataset:
     return load_dataset(name, data_dir=data_dir)
 
 
+class _Task(NamedTuple):
+    """One method on one set: all that a process needs to run it."""
+
+    protocol: str
+    dataset: str
+    filed: str
+    method: Method
+
+    @property
+    def keys(self) -> set[tuple[str, str, str, str, int]]:
+        """What the results will be filed under."""
+        return {(self.protocol, self.filed, *name) for name in self.method.names()}
+
+
 def run(
     protocol: str,
     methods: Sequence[Method],
@@ -32,6 +52,7 @@ def run(
     *,
     data_dir: str | None = None,
     device: str = "cpu",
+    jobs: int = 1,
     load: Callable[..., Any] = load_local,
     report: Callable[[str, str, Sequence[Result]], None] = lambda dataset, method, results: None,
 ) -> Availability:
@@ -44,40 +65,60 @@ def run(
         file: what is done, and where the rest goes.
         data_dir: the archive folder.
         device: what to write down as the device.
+        jobs: processes at work; with several, those sets come first that take longest.
         load: how to get a set's data; a ValueError says why a set cannot be run.
-        report: called after each method on each set, also for those found finished.
+        report: called after each method on each set, and for those found finished.
 
     Returns:
         The sets that could be run, and for the others the reason why not.
     """
     available((), data_dir)  # a folder that does not exist is one mistake, not one for each set
     entries = {name: find_set(name) for name in sets}
+    order = sorted(entries, key=lambda name: -entries[name].train) if jobs > 1 else list(entries)
+    filed = {name: f"{entry.archive}/{entry.name}" for name, entry in entries.items()}
+    tasks = [_Task(protocol, name, filed[name], method) for name in order for method in methods]
+
+    def tell(task: _Task) -> None:
+        report(task.filed, task.method.names()[-1].method, [result for result in file if result.key in task.keys])
+
+    waiting = []
+    for task in tasks:
+        if all(key in file for key in task.keys):
+            tell(task)
+        else:
+            waiting.append(task)
     missing: dict[str, str] = {}
-    for dataset, entry in entries.items():
-        filed = f"{entry.archive}/{entry.name}"
-        keys = [[(protocol, filed, *name) for name in method.names()] for method in methods]
-        data = None
-        for method, own_keys in zip(methods, keys, strict=True):
-            if not all(key in file for key in own_keys):
-                try:
-                    data = data or load(dataset, data_dir=data_dir)
-                except ValueError as error:
-                    missing[dataset] = str(error)
-                    break
-                for result in _results(method, data, protocol, filed, device):
-                    if result.key not in file:
-                        file.append(result)
-            report(filed, method.names()[-1].method, [result for result in file if result.key in own_keys])
+    work = Parallel(jobs, return_as="generator_unordered", batch_size=1)
+    calls = (delayed(_carry_out)(number, task, load, data_dir, device) for number, task in enumerate(waiting))
+    for number, outcome in work(calls):
+        task = waiting[number]
+        if isinstance(outcome, str):
+            missing[task.dataset] = outcome
+            continue
+        for result in outcome:
+            if result.key not in file:
+                file.append(result)
+        tell(task)
     return Availability(tuple(name for name in entries if name not in missing), missing)
 
 
-def _results(method: Method, data: Any, protocol: str, filed: str, device: str) -> Iterator[Result]:
-    """Yield the results of whole runs: fine-tuning takes Ctrl-C for "good enough", a benchmark must not."""
+def _carry_out(
+    number: int, task: _Task, load: Callable[..., Any], data_dir: str | None, device: str
+) -> tuple[int, list[Result] | str]:
+    """Return the number of the task with its results, or with the reason why its set cannot be run."""
+    try:
+        data = load(task.dataset, data_dir=data_dir)
+    except ValueError as error:
+        return number, str(error)
+    results = []
     with _interruptions() as interruptions:
-        for answer in method.answer(data):
+        for answer in task.method.answer(data):
+            # Fine-tuning takes Ctrl-C for "good enough"; a benchmark must not.
             if interruptions:
                 raise KeyboardInterrupt
-            yield Result(protocol, filed, *answer.name, answer.scores, answer.seconds, answer.config, device)
+            named = (task.protocol, task.filed, *answer.name)
+            results.append(Result(*named, answer.scores, answer.seconds, answer.config, device))
+    return number, results
 
 
 @contextmanager

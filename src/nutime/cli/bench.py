@@ -43,6 +43,7 @@ def run(
     batch: Annotated[int, typer.Option(help="Series a step of an ablation's pretraining.")] = 256,
     data_dir: Annotated[str | None, typer.Option(help="Archive folder; NUTIME_DATA unless given.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda …; the best there is unless given.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes at work, each on a set of its own.")] = 1,
 ) -> None:
     """Run a protocol, set by set; what is in the file already is not run again.
 
@@ -61,6 +62,10 @@ def run(
     named_list = named_list or next(iter(chosen.lists))
     if named_list not in chosen.lists:
         raise typer.BadParameter(f"{protocol} has the lists {', '.join(chosen.lists)}", param_hint="--list")
+    if jobs > 1 and protocol.startswith("ablation"):
+        raise typer.BadParameter(
+            "an ablation pretrains its variants on the way; it runs alone", param_hint="--jobs"
+        )
     console = Console(stderr=True)
     device = str(usable_device(device))
     request = Request(
@@ -90,6 +95,7 @@ def run(
         file,
         data_dir=data_dir,
         device=_device_name(device),
+        jobs=jobs,
         load=chosen.load,
         report=tell,
     )
