@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from nutime.bench.results import Result
 from nutime.cli.figure import app
 
-FIGURES = ("scales", "response", "cd", "scatter", "map", "attention", "weighting")
+FIGURES = ("scales", "response", "cd", "scatter", "map", "attention", "weighting", "curves")
 SETS = ("ucr/ArrowHead", "ucr/Beef", "ucr/Coffee", "ucr/GunPoint", "ucr/Wine", "ucr/Yoga")
 
 
@@ -99,3 +99,23 @@ def test_a_mistake_is_told_and_nothing_is_written(arguments, told, results, tmp_
     assert isinstance(done.exception, ValueError)
     assert told in str(done.exception)
     assert not (tmp_path / "out").exists()
+
+
+def test_curves_show_runs_of_one_name_side_by_side(tmp_path):
+    for place in ("a", "b"):
+        (tmp_path / place / "run").mkdir(parents=True)
+        lines = [{"step": step, "loss": 1 / step, "spread": 0.5, "probe": None} for step in (1, 2, 3)]
+        (tmp_path / place / "run" / "metrics.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    done = run("curves", tmp_path / "a" / "run", tmp_path / "b" / "run", "-o", tmp_path / "out")
+    assert_drawn(done, tmp_path / "out", "curves")
+
+
+@pytest.mark.parametrize(
+    ("text", "about"), [(None, "no folder of a pretraining run"), ("[]\n", "no metrics of a run")]
+)
+def test_curves_of_what_is_no_run_are_refused(text, about, tmp_path):
+    if text is not None:
+        (tmp_path / "metrics.jsonl").write_text(text)
+    done = run("curves", tmp_path, "-o", tmp_path / "out")
+    assert isinstance(done.exception, ValueError)
+    assert about in str(done.exception)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
 from nutime import NuTime, NuTimeConfig
-from nutime.figures import attention, embedding_map, response, scales, style, weighting
+from nutime.figures import attention, curves, embedding_map, response, scales, style, weighting
 from nutime.figures.critical_difference import draw_critical_difference
 from nutime.figures.scatter import draw_scatter
 
@@ -278,6 +278,16 @@ def test_weighting_draws_accuracy_by_number_of_scales():
     assert weighted.get_ydata() == pytest.approx([80, 90])
     assert plain.get_ydata() == pytest.approx([80, 70])
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "3"]
+
+
+def test_curves_draw_what_runs_measured_and_leave_out_what_none_did():
+    metrics = [{"step": step, "loss": 1 / step, "spread": 0.8} for step in range(100, 40_100, 100)]
+    figure = curves.draw_curves({"one": metrics, "other": metrics[:200]})
+    assert [axes.get_title() for axes in figure.axes] == ["loss", "spread of the embedding"]
+    one, other = figure.axes[0].get_lines()
+    assert one.get_ydata() == pytest.approx([line["loss"] for line in metrics])
+    assert len(other.get_xdata()) == 200
+    assert not overlapping(figure)
 
 
 def test_no_figure_reaches_for_anything_outside():

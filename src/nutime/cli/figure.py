@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nutime.encoder import NuTime
     from nutime.figures.attention import AttendedSeries
 
-app = typer.Typer(help="Draw a figure of the paper anew, as PNG and SVG.", no_args_is_help=True)
+app = typer.Typer(help="Draw a figure of the paper anew, or of a run, as PNG and SVG.", no_args_is_help=True)
 
 SCALE_SETS = ("JapaneseVowels", "PickupGestureWiimoteZ", "BasicMotions")
 VARIED_SET = "GunPoint"
@@ -212,6 +212,22 @@ def weighting(
     if not lines:
         raise ValueError(f"{results}: has no {selection.value} results of ablation-weighting")
     _save(draw_weighting(lines), out, "weighting")
+
+
+@app.command()
+def curves(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of `nutime pretrain`.")], out: Output = FOLDER
+) -> None:
+    """How pretraining runs went: loss, spread of the embedding, accuracy of the probe.
+
+    Example: `nutime figure curves run -o figures`
+    """
+    from nutime.figures.curves import draw_curves, read_metrics
+
+    names = [run.resolve().name for run in runs]
+    if len(set(names)) < len(names):
+        names = [str(run) for run in runs]
+    _save(draw_curves({name: read_metrics(run) for name, run in zip(names, runs, strict=True)}), out, "curves")
 
 
 def _columns(path: Path, protocol: str, selection: str, published: bool) -> dict[str, dict[str, float]]:
