@@ -369,7 +369,7 @@ def test_a_clusterer_gives_distances_and_the_nearest_cluster(encoder, exported):
 def test_a_detector_gives_anomaly_scores_and_their_threshold(encoder, exported):
     series, _ = waves(20, channels=1)
     detector = NuTimeDetector(0.2, encoder).fit(series)
-    fresh = [*waves(9, channels=1, seed=1)[0], walks(1, 1, 50)[0] * 1e6]
+    fresh = [*waves(9, channels=1, seed=1)[0], *series[:9], walks(1, 1, 50)[0] * 1e6]
     copy = exported(detector)
     scores = copy.run(fresh)["anomaly_score"]
     np.testing.assert_allclose(scores, detector.anomaly_score(fresh), atol=TOLERANCE)

@@ -289,7 +289,7 @@ class _Anomalies(nn.Module):
     def __init__(self, embedding: nn.Module, detector: NuTimeDetector) -> None:
         super().__init__()
         self.points = nn.Sequential(embedding, _Standardise(detector.mean_, detector.scale_))
-        self.gamma = detector.gamma_
+        self.gamma, self.itself = detector.gamma_, detector.itself_
         self.register_buffer("vectors", _float64(detector.support_vectors_))
         self.register_buffer("shares", _float64(detector.dual_coef_))
         self.register_buffer("levels", _float64(detector.score_levels_))
@@ -297,7 +297,10 @@ class _Anomalies(nn.Module):
 
     def forward(self, series: _Series) -> Tensor:
         kernel = (-self.gamma * _squared_distances(self.points(series), self.vectors)).exp()
-        score = (kernel @ self.shares).clamp(max=1)
+        nearest, place = kernel.max(-1)
+        own = torch.where(nearest > self.itself, self.shares[place], 0)
+        own = torch.where(own < 1, own, 0)
+        score = ((kernel @ self.shares - own) / (1 - own)).clamp(0, 1)
         upper = (score.unsqueeze(-1) >= self.levels).sum(-1).clamp(1, self.levels.shape[0] - 1)
         low, high = self.levels[upper - 1], self.levels[upper]
         share = torch.where(high > low, (score - low) / (high - low), 1.0)

@@ -28,8 +28,20 @@ def test_strange_series_are_anomalies(detector):
     assert detector.predict(strange()).tolist() == [-1] * 10
 
 
-def test_most_new_normal_series_are_none(detector):
-    assert (detector.predict(normal(n=100, seed=1)) == 1).mean() > 0.75
+@pytest.mark.parametrize("known", [15, 30, 60])
+def test_about_the_stated_share_of_new_normal_series_is_flagged(encoder, known):
+    shares = [
+        (NuTimeDetector(0.2, encoder).fit(normal(known, seed)).predict(normal(100, seed + 10)) == -1).mean()
+        for seed in range(5)
+    ]
+    assert 0.1 < np.mean(shares) < 0.3
+
+
+def test_a_known_series_is_judged_as_it_would_be_if_it_were_new(encoder):
+    X = normal(40)
+    known = NuTimeDetector(0.1, encoder).fit(X).score_samples(X)
+    as_new = [NuTimeDetector(0.1, encoder).fit(X[:i] + X[i + 1 :]).score_samples([X[i]])[0] for i in range(40)]
+    assert abs(np.mean(known - as_new)) < 0.1 * np.std(as_new)
 
 
 @pytest.mark.parametrize("contamination", [0.05, 0.1, 0.25, 0.5])
