@@ -21,6 +21,7 @@ from nutime.encoder import NuTime
 from nutime.transfer.base import TrainingSet
 from nutime.transfer.classifier import NuTimeClassifier
 from nutime.transfer.finetune import FineTuned
+from nutime.transfer.trainer import LOOKS
 
 
 class Name(NamedTuple):
@@ -120,8 +121,9 @@ class Finetune:
             probabilities = models.probabilities(self.encoder, test.series)
             said = [*probabilities.argmax(-1), probabilities.mean(0).argmax(-1)]
             seconds = time.perf_counter() - start
+            config = {**params, "looks": LOOKS} if selection == "paper" else params
             for name, codes in zip(self._names(selection), said, strict=False):
-                yield Answer(name, scores(dataset.y_test, classes[codes]), seconds, params)
+                yield Answer(name, scores(dataset.y_test, classes[codes]), seconds, config)
 
 
 def scores(truth: NDArray[Any], said: NDArray[Any]) -> dict[str, float]:

@@ -37,8 +37,8 @@ from nutime.transfer.stack import (
 
 #: Steps taken at least, however few the series.
 LEAST_STEPS = 300
-#: Times at most that watched series are looked at during training.
-_LOOKS = 20
+#: Times at most that watched series are looked at: the paper's code does so after each of its 100 epochs.
+LOOKS = 100
 _STEPS_BEFORE_CAPTURE = 3
 #: Values that heads may read while they are fitted together.
 _HEAD_ROOM = 2**27
@@ -189,7 +189,7 @@ class Trainer:
             capturable=on_cuda,
         )
         step = _captured(self._take) if on_cuda else self._take
-        between_looks = 1 if self.config.validation else -(-epochs // _LOOKS)
+        between_looks = 1 if self.config.validation else -(-epochs // LOOKS)
         for epoch in range(epochs):
             self.epoch.copy_(_Epoch.of(self, epoch))
             for batch in range(self.batches):
