@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from nutime.cli.everyday import Device
+
 
 def explore(
     data: Annotated[
@@ -20,6 +22,7 @@ def explore(
     ),
     weights: Annotated[str, typer.Option(help="Encoder: a shipped name or a folder.")] = "nutime-base",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    device: Device = None,
 ) -> None:
     """Show series, their map, neighbours, clusters, anomalies and attention on a local page.
 
@@ -33,10 +36,11 @@ def explore(
         ) from None
     from rich.console import Console
 
+    from nutime.devices import usable_device
     from nutime.encoder import NuTime
     from nutime.explore.state import Desk, open_collection
 
-    desk = Desk(NuTime.from_pretrained(weights))
+    desk = Desk(NuTime.from_pretrained(weights).to(usable_device(device)))
     if data is not None:
         with Console(stderr=True).status(f"reading {data}"):
             desk.open(open_collection(data))

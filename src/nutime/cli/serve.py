@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from nutime.cli.everyday import Device
 from nutime.serve.limits import Limits
 
 DEFAULTS = Limits()
@@ -44,6 +45,7 @@ def serve(
     batch_wait: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="How long a request waits for others to join it.")
     ] = DEFAULTS.batch_seconds,
+    device: Device = None,
 ) -> None:
     """Answer over HTTP: POST series as JSON or Arrow to /embed, /predict or /detect, as fits the model.
 
@@ -59,10 +61,11 @@ def serve(
         raise ValueError(
             f"no module {error.name!r}; install the service with: pip install 'nutime[serve]'"
         ) from None
+    from nutime.devices import usable_device
     from nutime.transfer.storage import open_model
 
     limits = Limits(max_body, max_series, max_length, max_requests, timeout, batch_series, batch_wait)
-    app = create_app(open_model(model), limits)
+    app = create_app(open_model(model, usable_device(device)), limits)
     config = uvicorn.Config(
         app, host, port, log_level="warning", access_log=False, timeout_graceful_shutdown=int(timeout) + 1
     )

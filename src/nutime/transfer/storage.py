@@ -25,6 +25,8 @@ from nutime.documents import one_line, read_document
 from nutime.encoder import NuTime, shipped_weights
 
 if TYPE_CHECKING:
+    import torch
+
     from nutime.transfer.base import SeriesEstimator
 
 #: Raised when what is written can no longer be read by older versions.
@@ -91,10 +93,14 @@ def load(folder: str | Path) -> Any:
     return estimator
 
 
-def open_model(name: str | Path) -> Any:
-    """Load an encoder by shipped name, folder or hub id, or an estimator from its folder."""
+def open_model(name: str | Path, device: torch.device | str = "cpu") -> Any:
+    """Load an encoder by shipped name, folder or hub id, or an estimator from its folder, onto a device."""
     fitted = str(name) not in shipped_weights() and Path(name, DOCUMENT).is_file()
-    return load(name) if fitted else NuTime.from_pretrained(name)
+    if not fitted:
+        return NuTime.from_pretrained(name).to(device)
+    estimator = load(name)
+    estimator.encoder_.to(device)
+    return estimator
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
