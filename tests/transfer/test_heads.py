@@ -21,7 +21,11 @@ def as_tensors(*problems):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize(("n", "d"), [(40, 300), (200, 30)], ids=["more-coordinates", "more-samples"])
+@pytest.mark.parametrize(
+    ("n", "d"),
+    [(40, 300), (200, 30), (150, 7000)],
+    ids=["more-coordinates", "more-samples", "as-many-coordinates-as-probes-read"],
+)
 def test_a_head_is_scikit_learns_logistic_regression(n, d, classes):
     X, y, weights = problem(n, d, classes)
     weight, bias = fit_heads(*as_tensors((X, y, weights)), classes)
