@@ -73,12 +73,11 @@ def _minimise(loss: _PenalisedLoss, head: Tensor, step: Tensor) -> Tensor:
     past: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=_REMEMBERED)
     for _ in range(_STEPS):
         way = _way_down(gradient, past, step)
-        enough = 1e-4 * _dot(gradient, way) - _ROUNDING * value.abs()
-        length = torch.ones_like(value)
+        slope, length = _dot(gradient, way), torch.ones_like(value)
         for _ in range(_HALVINGS):
             tried = head - length * way
             new_value, new_gradient = loss.at(tried)
-            too_far = new_value > value - length * enough
+            too_far = new_value > value - 1e-4 * length * slope + _ROUNDING * value.abs()
             if not too_far.any():
                 break
             length = torch.where(too_far, length / 2, length)
