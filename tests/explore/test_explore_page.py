@@ -147,12 +147,15 @@ def wait_for_map(page):
 
 
 def text(page, selector, pattern):
-    """Wait until an element says what matches a pattern, and return all it says."""
-    page.wait_for_function(
-        "([selector, pattern]) => new RegExp(pattern).test(document.querySelector(selector)?.textContent ?? '')",
+    """Wait until an element says what matches a pattern, and return all it says then."""
+    said = page.wait_for_function(
+        """([selector, pattern]) => {
+            const said = document.querySelector(selector)?.textContent ?? "";
+            return new RegExp(pattern).test(said) && [said];
+        }""",
         arg=[selector, pattern],
     )
-    return page.text_content(selector)
+    return said.json_value()[0]
 
 
 def place_of(page, index):
@@ -362,9 +365,9 @@ def test_the_file_dialog_opens_with_the_keyboard(page):
 
 
 def test_progress_is_shown_while_the_series_are_embedded(page, desk, make_waves):
-    desk.open(make_waves(30_000))
+    desk.open(make_waves(60_000))
     page.reload()
-    assert re.fullmatch(r"Embedding [\d,]+ of 30,000", text(page, "#stage", "Embedding"))
+    assert re.fullmatch(r"Embedding [\d,]+ of 60,000", text(page, "#stage", "Embedding"))
     assert page.is_visible("progress")
     text(page, "#facts", "wave 0 ")  # the series themselves need no embedding
 
