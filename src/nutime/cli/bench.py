@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nutime.cli.bench_report import RESULTS, report
+from nutime.cli.everyday import Device
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,7 +43,7 @@ def run(
     steps: Annotated[int, typer.Option(help="Steps of an ablation's pretraining.")] = 2000,
     batch: Annotated[int, typer.Option(help="Series a step of an ablation's pretraining.")] = 256,
     data_dir: Annotated[str | None, typer.Option(help="Archive folder; NUTIME_DATA unless given.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda …; the best there is unless given.")] = None,
+    device: Device = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes at work, each on a set of its own.")] = 1,
 ) -> None:
     """Run a protocol, set by set; what is in the file already is not run again.

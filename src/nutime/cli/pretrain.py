@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from nutime.cli.everyday import Device
+
 
 def pretrain(
     corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="A corpus folder (`nutime corpus build`).")],
@@ -29,7 +31,7 @@ def pretrain(
     network: Annotated[
         list[str] | None, typer.Option("--network", metavar="FIELD=VALUE", help="Change a field of NuTimeConfig.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda …; the best there is unless given.")] = None,
+    device: Device = None,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 1000,
     log_every: Annotated[int, typer.Option(help="Steps between log lines.")] = 20,
     probe_every: Annotated[int, typer.Option(help="Steps between probes.")] = 1000,

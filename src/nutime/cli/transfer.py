@@ -428,9 +428,7 @@ def _load(model: str, device: str | None) -> Any:
     from nutime.devices import usable_device
     from nutime.transfer import storage
 
-    estimator = storage.load(model)
-    estimator.encoder_.to(usable_device(device))
-    return estimator
+    return storage.load(model, usable_device(device))
 
 
 def _kept(series: Table) -> Results:

@@ -67,13 +67,13 @@ def save(estimator: SeriesEstimator, folder: str | Path) -> Path:
     return folder
 
 
-def load(folder: str | Path) -> Any:
-    """Read an estimator of whichever class was saved in ``folder``."""
+def load(folder: str | Path, device: torch.device | str = "cpu") -> Any:
+    """Read an estimator of whichever class was saved in ``folder``, to compute on a device."""
     folder = Path(folder)
     path = folder / DOCUMENT
     document = read_document(path, "estimator", FORMAT)
     arrays = _read_arrays(folder / _ARRAYS)
-    encoder = NuTime.from_pretrained(folder / _ENCODER)
+    encoder = NuTime.from_pretrained(folder / _ENCODER).to(device)
     try:
         home = import_module(_HOMES[document["class"]])
         params = {name: _from_plain(value) for name, value in document["params"].items()}
@@ -96,11 +96,7 @@ def load(folder: str | Path) -> Any:
 def open_model(name: str | Path, device: torch.device | str = "cpu") -> Any:
     """Load an encoder by shipped name, folder or hub id, or an estimator from its folder, onto a device."""
     fitted = str(name) not in shipped_weights() and Path(name, DOCUMENT).is_file()
-    if not fitted:
-        return NuTime.from_pretrained(name).to(device)
-    estimator = load(name)
-    estimator.encoder_.to(device)
-    return estimator
+    return load(name, device) if fitted else NuTime.from_pretrained(name).to(device)
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
