@@ -113,7 +113,7 @@ def test_the_papers_column_is_averaged_over_the_same_sets(report):
 
 
 def test_a_peer_stands_beside_its_own_published_column():
-    results = [result("ucr", "ucr/Beef", method, accuracy=0.5) for method in ("nutime-base", "MiniRocket")]
+    results = [result("finetune", "ucr/Beef", method, accuracy=0.5) for method in ("nutime-base", "MiniRocket")]
     [beside, _] = tables(build_report(results), "Beside Table")
     row = row_of(beside, "MiniRocket")
     assert row["column of the paper"] == "MiniRocket"
@@ -266,7 +266,7 @@ def test_an_ordering_agrees_with_itself_and_never_with_its_reverse(scores):
 
 def test_what_is_missing_is_listed():
     missing = prose(build_report(OURS + over_sets([0.5], method="MiniRocket"))[-1:])
-    assert "Protocols not run: probe, finetune, ucr" in missing
+    assert "Protocols not run: probe, finetune, uea" in missing
     assert "no result on 34 of the paper's 40 sets (BeetleFly, BirdChicken" in missing
     assert "Meat" not in re.findall(r"\((BeetleFly.*?)\)", missing)[0].split(", ")
     assert "MiniRocket has no result on 5 set(s) that others have" in missing

@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -44,6 +45,12 @@ def test_a_line_torn_by_a_kill_is_ignored_and_cut_off_by_the_next_result(tmp_pat
     assert path.read_bytes() == torn  # reading changes nothing: another process may be writing
     file.append(result("ucr/Beef"))
     assert [json.loads(line)["dataset"] for line in path.read_text().splitlines()] == ["ucr/GunPoint", "ucr/Beef"]
+
+
+def test_results_of_ucr_are_those_of_finetune_also_in_files_that_call_them_otherwise(tmp_path):
+    path = tmp_path / "results.jsonl"
+    path.write_text(json.dumps({**asdict(result()), "protocol": "ucr"}) + "\n")
+    assert [found.protocol for found in ResultFile(path)] == ["finetune"]
 
 
 def test_a_line_that_is_no_result_is_named(tmp_path):

@@ -21,7 +21,7 @@ def run(*arguments):
 def results(tmp_path_factory):
     methods = {"nutime-base": 0.0, "MiniRocket": -0.01, "Mantis": 0.02}
     lines = [
-        Result("ucr", name, method, "honest", 0, {"accuracy": 0.1 * place + shift}, 1.0)
+        Result("finetune", name, method, "honest", 0, {"accuracy": 0.1 * place + shift}, 1.0)
         for place, name in enumerate(SETS, 2)
         for method, shift in methods.items()
     ]
@@ -66,7 +66,7 @@ def test_attention_of_chosen_classes_is_drawn(tmp_path):
     assert_drawn(run("attention", "--set", "GunPoint", "--class", "2", "-o", tmp_path), tmp_path, "attention")
 
 
-@pytest.mark.parametrize("arguments", [["cd"], ["cd", "--published"], ["scatter"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["cd"], ["cd", "--published"], ["scatter"], ["cd", "--protocol", "ucr"]], ids=" ".join)
 def test_results_are_compared(arguments, results, tmp_path):
     assert_drawn(run(*arguments, "--results", results, "-o", tmp_path), tmp_path, arguments[0])
 
@@ -77,8 +77,8 @@ def test_the_weighting_is_drawn_from_results(results, tmp_path):
 
 MISTAKES = {
     "no results": (["cd", "--results", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
-    "no results of that selection": (["cd", "--selection", "paper"], "has no paper results of ucr"),
-    "a protocol without methods to rank": (["scatter", "--protocol", "anomaly"], "use probe, finetune, ucr"),
+    "no results of that selection": (["cd", "--selection", "paper"], "has no paper results of finetune"),
+    "a protocol without methods to rank": (["scatter", "--protocol", "anomaly"], "use probe, finetune, uea"),
     "no results of the weighting": (
         ["weighting", "--selection", "paper"],
         "no paper results of ablation-weighting",

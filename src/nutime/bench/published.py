@@ -29,8 +29,7 @@ _FOLDER = resources.files("nutime.bench") / "published"
 #: Tables with a row a data set that a protocol can be held against.
 PER_SET: Mapping[str, tuple[str, ...]] = {
     "probe": ("ucr125_selfsupervised",),
-    "finetune": ("ucr125_selfsupervised",),
-    "ucr": ("ucr112_supervised", "ucr125_selfsupervised"),
+    "finetune": ("ucr112_supervised", "ucr125_selfsupervised"),
     "uea": ("uea26_supervised", "uea29_selfsupervised"),
     "fewshot": ("fewshot41",),
 }
@@ -49,7 +48,7 @@ ABLATIONS: Mapping[str, tuple[str, ...]] = {
     "ablation-weighting": (),
     "ablation-corpus": ("ablation_corpus",),
 }
-#: Every protocol of the benchmark.
+#: Every protocol of the benchmark that results are filed under.
 PROTOCOLS = (*PER_SET, *BY_METHOD, *ABLATIONS)
 
 

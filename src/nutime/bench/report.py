@@ -21,7 +21,6 @@ TITLE = "Benchmark of nutime"
 TITLES = {
     "probe": "Frozen encoder, linear classifier",
     "finetune": "Fine-tuned models and their ensemble",
-    "ucr": "UCR archive",
     "uea": "UEA archive",
     "fewshot": "Five labelled series a class",
     "tfc": "The sets of TF-C",

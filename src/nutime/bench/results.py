@@ -17,6 +17,7 @@ from typing import Any
 from nutime.version import versions
 
 SELECTIONS = ("honest", "paper")
+_SAME_QUESTION = {"ucr": "finetune"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ class Result:
         return self.protocol, self.dataset, self.method, self.selection, self.seed
 
 
+def filed_as(protocol: str) -> str:
+    """Return the name under which results of a protocol are filed: one for those that ask the same of other sets."""
+    return _SAME_QUESTION.get(protocol, protocol)
+
+
 class ResultFile:
     """The results of a file, in the order they came."""
 
@@ -95,6 +101,7 @@ class ResultFile:
 def _parse(line: bytes, path: Path, number: int) -> Result:
     try:
         document = json.loads(line)
+        document["protocol"] = filed_as(document["protocol"])
         return Result(**{field.name: document[field.name] for field in fields(Result)})
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}, line {number}: not a result ({error})") from None

@@ -53,7 +53,7 @@ def run(
     from rich.console import Console
 
     from nutime.bench.protocols import PROTOCOLS, Request
-    from nutime.bench.results import ResultFile
+    from nutime.bench.results import ResultFile, filed_as
     from nutime.bench.run import run as run_protocol
     from nutime.devices import usable_device
 
@@ -90,7 +90,7 @@ def run(
         console.print(f"{dataset:36} {method:24} {scores}  {last.seconds:.1f} s", highlight=False)
 
     state = run_protocol(
-        protocol,
+        filed_as(protocol),
         chosen.methods(request),
         sets.split(",") if sets else chosen.lists[named_list],
         file,
@@ -100,7 +100,7 @@ def run(
         load=chosen.load,
         report=tell,
     )
-    Console().print(_summary(protocol, request.selection, file))
+    Console().print(_summary(filed_as(protocol), request.selection, file))
     console.print(f"results: {out}; {len(state.missing)} set(s) not run")
     for name, reason in state.missing.items():
         console.print(f"not run: {name}: {reason}", style="dim", highlight=False)

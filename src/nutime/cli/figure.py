@@ -94,7 +94,7 @@ def response(out: Output = FOLDER, weights: Weights = SHIPPED) -> None:
 def cd(
     out: Output = FOLDER,
     results: Results = RESULTS,
-    protocol: Protocol = "ucr",
+    protocol: Protocol = "finetune",
     selection: WhichResults = Selection.HONEST,
     published: WithPublished = False,
 ) -> None:
@@ -117,7 +117,7 @@ def cd(
 def scatter(
     out: Output = FOLDER,
     results: Results = RESULTS,
-    protocol: Protocol = "ucr",
+    protocol: Protocol = "finetune",
     selection: WhichResults = Selection.HONEST,
     published: WithPublished = False,
 ) -> None:
@@ -234,7 +234,9 @@ def _columns(path: Path, protocol: str, selection: str, published: bool) -> dict
     """Return the accuracies to compare, by method and set."""
     from nutime.bench import published as paper
     from nutime.bench.gather import beside_published, collect, comparable, read_results, seed_means
+    from nutime.bench.results import filed_as
 
+    protocol = filed_as(protocol)
     if protocol not in paper.PER_SET:
         raise ValueError(f"protocol {protocol!r} has no methods to rank; use {', '.join(paper.PER_SET)}")
     columns = seed_means(collect(read_results([path]), protocol, selection))
