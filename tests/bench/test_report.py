@@ -112,6 +112,12 @@ def test_the_papers_column_is_averaged_over_the_same_sets(report):
     assert row["difference, points"] == f"{35.0 - 100 * expected:+.1f}"
 
 
+def test_a_mean_beside_the_papers_is_that_of_the_exact_values():
+    blocks = build_report(over_sets([0.35049, 0.35049, 0.35149]))
+    found = [row_of(table, "nutime-base")["accuracy, %, honest"] for table in tables(blocks, "Beside Table")]
+    assert found == ["35.1"]  # of values rounded like the paper's it would be 35.0
+
+
 def test_a_peer_stands_beside_its_own_published_column():
     results = [result("finetune", "ucr/Beef", method, accuracy=0.5) for method in ("nutime-base", "MiniRocket")]
     [beside, _] = tables(build_report(results), "Beside Table")

@@ -207,7 +207,7 @@ def _beside_the_paper(
             continue
         theirs = printed[name_there]
         sets = common_sets([column, theirs])
-        here, there = mean(column, sets), mean(theirs, sets)
+        here, there = mean(columns[method], sets), mean(theirs, sets)
         difference = f"{100 * (here - there):+.1f}"
         outcome = str(win_tie_loss(column, theirs))
         rows.append((method, name_there, str(len(sets)), percent(here), percent(there), difference, outcome))
