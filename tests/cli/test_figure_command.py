@@ -66,7 +66,9 @@ def test_attention_of_chosen_classes_is_drawn(tmp_path):
     assert_drawn(run("attention", "--set", "GunPoint", "--class", "2", "-o", tmp_path), tmp_path, "attention")
 
 
-@pytest.mark.parametrize("arguments", [["cd"], ["cd", "--published"], ["scatter"], ["cd", "--protocol", "ucr"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [["cd"], ["cd", "--published"], ["scatter"], ["cd", "--protocol", "ucr"]], ids=" ".join
+)
 def test_results_are_compared(arguments, results, tmp_path):
     assert_drawn(run(*arguments, "--results", results, "-o", tmp_path), tmp_path, arguments[0])
 

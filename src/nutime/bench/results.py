@@ -59,7 +59,7 @@ class Result:
 
 
 def filed_as(protocol: str) -> str:
-    """Return the name under which results of a protocol are filed: one for those that ask the same of other sets."""
+    """Return what results of a protocol are filed under: one name for those that ask the same of other sets."""
     return _SAME_QUESTION.get(protocol, protocol)
 
 

@@ -340,26 +340,25 @@ def detect(
         raise typer.BadParameter("must be above 0 and at most 0.5", param_hint="--contamination")
     from nutime import NuTimeDetector
     from nutime.batch.models import answers
+    from nutime.batch.tables import DataSet, check_output, read_answers
     from nutime.cli import batch, pages
-    from nutime.data.tables import read_table, write_table
+    from nutime.data.tables import check_folder, read_table, write_table
     from nutime.transfer.validation import RememberingEncoder
 
     if batch.is_streamed(source, out, engine, workers, device):
         if reference is not None:
-            _detect_in_data_set(
-                source,
-                reference,
-                out,
-                contamination,
-                save,
-                weights,
-                label,
-                identity,
-                engine,
-                workers,
-                device,
-                as_json,
-            )
+            check_output(out, source)
+            if save:
+                check_folder(save)
+            normal = read_table(reference, "train", label_column=label, id_column=identity)
+            with complaints_about(reference):
+                detector = NuTimeDetector(contamination, _encoder(weights, device)).fit(normal.series)
+            extent = batch.stream(DataSet(source, label, identity), detector, out, engine, workers)
+            everyday.save_model(detector, save)
+            document, page = _summary(detector, read_answers(out))
+            document = {"out": out, "model": save, "series": extent.series, **document}
+            read, written = batch.page_of(source, out, extent)
+            everyday.show(document, [read, *page, written, *pages.model_line(save)], as_json, out)
             return
         if engine == Engine.RAY or not Path(source).is_file():
             raise typer.BadParameter("a data set needs normal series to learn from", param_hint="--reference")
@@ -382,39 +381,6 @@ def detect(
     document = {"out": out, "model": save, "series": len(series.series), **document}
     page = [pages.input_line(source, series), *page, pages.output_line(out, columns), *pages.model_line(save)]
     everyday.show(document, page, as_json, out)
-
-
-def _detect_in_data_set(
-    source: str,
-    reference: str,
-    out: str,
-    contamination: float,
-    save: str | None,
-    weights: str,
-    label: str | None,
-    identity: str | None,
-    engine: Engine,
-    workers: int | None,
-    device: str | None,
-    as_json: bool,
-) -> None:
-    from nutime import NuTimeDetector
-    from nutime.batch.tables import DataSet, check_output, read_answers
-    from nutime.cli import batch, pages
-    from nutime.data.tables import check_folder, read_table
-
-    check_output(out, source)
-    if save:
-        check_folder(save)
-    normal = read_table(reference, "train", label_column=label, id_column=identity)
-    with complaints_about(reference):
-        detector = NuTimeDetector(contamination, _encoder(weights, device)).fit(normal.series)
-    extent = batch.stream(DataSet(source, label, identity), detector, out, engine, workers)
-    everyday.save_model(detector, save)
-    document, page = _summary(detector, read_answers(out))
-    document = {"out": out, "model": save, "series": extent.series, **document}
-    read, written = batch.page_of(source, out, extent)
-    everyday.show(document, [read, *page, written, *pages.model_line(save)], as_json, out)
 
 
 def _encoder(weights: str, device: str | None) -> NuTime:
