@@ -47,16 +47,22 @@ class NuTime(NuTimeNetwork):
                 longer, and better for a linear model on top; ``layers``, the same after all layers; or
                 ``resolutions``, ``upper`` of the series read at a quarter, once and four times the usual
                 number of points: five times the work, and best for a linear model.
-            length: points every series is resized to; the encoder's own unless given.
+            length: points every series is resized to, a multiple of the window (for ``resolutions``, of sixteen
+                windows); the encoder's own unless given.
             batch_size: series computed at a time; it changes speed and memory, not the result.
         """
         series = as_series(X)
         channels = len(series[0])
         if self.config.channels not in (1, channels):
             raise ValueError(f"the encoder reads {self.config.channels} channels, the series have {channels}")
+        if length is None:
+            length = points_for(self.config, pool)
+        unit = self.config.window * (READINGS[-1] if pool == "resolutions" else 1)
+        if length < 1 or length % unit:
+            raise ValueError(f"length must be a multiple of {unit} for pool {pool}; got {length}")
         parts = []
         for start in range(0, len(series), batch_size):
-            chunk = resample(series[start : start + batch_size], length or points_for(self.config, pool))
+            chunk = resample(series[start : start + batch_size], length)
             batch = torch.from_numpy(chunk)
             if self.config.channels == 1:
                 batch = batch.flatten(0, 1).unsqueeze(1)

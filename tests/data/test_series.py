@@ -83,6 +83,34 @@ def test_a_dataframe_has_one_series_per_row():
     np.testing.assert_array_equal(series[1], [[2]])
 
 
+def test_a_frame_of_series_has_a_channel_a_column():
+    pandas = pytest.importorskip("pandas")
+    rows = [
+        [np.arange(3.0), np.ones(3)],
+        [pandas.Series([1.0, np.nan, 3.0, 4.0], index=list("dcba")), [0, 0, 0, 0]],
+    ]
+    first, second = as_series(pandas.DataFrame(rows, columns=["x", "y"], index=[7, 7]))
+    np.testing.assert_array_equal(first, [[0, 1, 2], [1, 1, 1]])
+    np.testing.assert_array_equal(second, [[1, 2, 3, 4], [0, 0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ([[np.ones(3), np.ones(4)]], "series 0: channels of unequal length"),
+        ([[np.ones(3)], [None]], "series 1: dtype object is not numeric"),
+        ([[np.ones(3)], ["abc"]], "series 1: dtype"),
+        ([[np.ones(3), 1.0]], "column 0 is not numeric"),
+        ([[np.ones(3), "abc"]], "column 0 is not numeric"),
+        ([[np.ones(3)], [np.ones(0)]], "series 1: is empty"),
+    ],
+    ids=["unequal", "missing", "text", "number beside", "text beside", "empty"],
+)
+def test_what_is_wrong_in_a_frame_of_series_is_told(cells, told):
+    pandas = pytest.importorskip("pandas")
+    assert refusal(pandas.DataFrame(cells)).startswith(told)
+
+
 def test_a_pandas_series_of_arrays_is_a_list_of_series():
     pandas = pytest.importorskip("pandas")
     series = as_series(pandas.Series([np.ones(3), np.ones((1, 2))], index=[7, 8]))

@@ -139,9 +139,10 @@ def test_it_ends_a_pipeline(classifier):
             np.array(["a", "b", np.nan, "a"], object),
             "y has no label at series 2 (nan); leave unlabelled series out",
         ),
+        ([0, 1, np.nan, 0], "y has no label at series 2 (nan); leave unlabelled series out"),
         (None, "a classifier requires y to be passed, but the target y is None"),
     ],
-    ids=["other-length", "one-class", "mixed-list", "mixed-objects", "none", "nan", "no-labels"],
+    ids=["other-length", "one-class", "mixed-list", "mixed-objects", "none", "nan", "nan-number", "no-labels"],
 )
 def test_labels_that_cannot_be_learned_are_refused(classifier, y, message):
     assert refusal(classifier.fit, waves(n=4)[0], y) == message

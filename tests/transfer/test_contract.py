@@ -69,6 +69,14 @@ def test_a_nested_list_is_a_table_with_none_as_a_missing_value(estimator):
     assert_same_outputs(outputs(estimator, nested), outputs(estimator, table))
 
 
+def test_a_frame_whose_cells_are_series_is_a_list_of_series(estimator):
+    series, y = waves(channels=2)
+    nested = pd.DataFrame([[pd.Series(channel) for channel in values] for values in series], columns=["x", "y"])
+    estimator.fit(nested, y)
+    assert not hasattr(estimator, "n_features_in_")
+    assert_same_outputs(outputs(estimator, nested), outputs(estimator, series))
+
+
 def test_padding_with_nan_changes_nothing(estimator):
     series, y = waves()
     padded = np.full((len(series), 80), np.nan)

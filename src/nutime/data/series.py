@@ -4,7 +4,7 @@ Accepted, everywhere in the package:
 
 * a float or integer array ``(n, length)`` or ``(n, channels, length)``;
 * a list of ``(length,)`` or ``(channels, length)`` arrays, of unequal length if need be;
-* a DataFrame with one series per row.
+* a DataFrame with one series per row: a column a point, or a column a channel whose cells hold the series.
 
 NaN at the ends, in all channels at once, is padding and is trimmed; any other NaN is a missing value and is
 interpolated (held constant beyond the first and last value known). What comes out of :func:`as_series` is
@@ -79,10 +79,12 @@ def _lerp(stack: Array, length: int) -> Array:
 def _split(X: Any) -> Iterable[Any]:
     """Iterate over the series of any accepted container."""
     if hasattr(X, "iloc"):  # a DataFrame, or a Series of series; pandas itself is never imported
-        if getattr(X, "ndim", 0) == 2:
-            _refuse_text_columns(X)
-            return list(X.to_numpy())
-        return list(X)
+        if getattr(X, "ndim", 0) != 2:
+            return list(X)
+        if holds_series(X):
+            return [[np.asarray(cell) for cell in row] for row in X.to_numpy()]
+        _refuse_text_columns(X)
+        return list(X.to_numpy())
     if isinstance(X, list | tuple):
         return X
     array = _unmasked(X)
@@ -90,6 +92,12 @@ def _split(X: Any) -> Iterable[Any]:
         hint = "; put a single series into a list" if array.ndim == 1 and array.dtype != object else ""
         raise ValueError(f"got {array.ndim} dimension(s): {EXPECTED}{hint}")
     return list(array)
+
+
+def holds_series(frame: Any) -> bool:
+    """Tell whether the cells of a DataFrame are series, and not numbers."""
+    cells = frame.iloc[0] if len(frame) else ()
+    return len(cells) > 0 and all(hasattr(cell, "__len__") and not isinstance(cell, str | bytes) for cell in cells)
 
 
 def _unmasked(values: Any) -> NDArray[Any]:

@@ -2,9 +2,10 @@
 
 Two kinds of ``X`` are told apart, because scikit-learn's contract and time series ask for opposite things:
 
-* a **table** (2-D array, DataFrame, nested lists of one length): as everywhere in scikit-learn its number of
-  columns is fixed by ``fit``, so that a forgotten label column is an error and not a longer series;
-* **series** (a list of arrays, a 3-D array): each carries its own length, which may change at every call.
+* a **table** (2-D array, DataFrame of numbers, nested lists of one length): as everywhere in scikit-learn its
+  number of columns is fixed by ``fit``, so that a forgotten label column is an error and not a longer series;
+* **series** (a list of arrays, a 3-D array, a DataFrame whose cells are series): each carries its own length,
+  which may change at every call.
 
 Both may be mixed: fitted on a table, an estimator still takes series of any length as a list. The number of
 channels is fixed by ``fit`` in either case.
@@ -24,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from nutime.data.series import EXPECTED, Array, as_series
+from nutime.data.series import EXPECTED, Array, as_series, holds_series
 from nutime.encoder import NuTime
 from nutime.transfer import storage
 
@@ -190,7 +191,7 @@ def _as_table(X: Any) -> Any:
             return None
     dimensions = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
     if hasattr(X, "iloc"):
-        return X if dimensions == 2 else None
+        return X if dimensions == 2 and not holds_series(X) else None
     if dimensions < 2:
         raise ValueError(f"got {dimensions} dimension(s): {EXPECTED}. Reshape your data: X.reshape(1, -1)")
     if dimensions > 2:

@@ -151,12 +151,11 @@ def _check_labels(y: Any, n_series: int) -> NDArray[Any]:
     labels: NDArray[Any] = column_or_1d(y, warn=True)
     if len(labels) != n_series:
         raise ValueError(f"y has {len(labels)} labels but X has {n_series} series")
-    if labels.dtype != object:
-        check_classification_targets(labels)
-        return labels
     for index, label in enumerate(labels):
         if label is None or label != label:  # noqa: PLR0124, only NaN differs from itself
             raise ValueError(f"y has no label at series {index} ({label}); leave unlabelled series out")
+    if labels.dtype != object:
+        check_classification_targets(labels)
     return labels
 
 
