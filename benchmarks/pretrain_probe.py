@@ -19,7 +19,7 @@ import torch
 
 from nutime import NuTime, NuTimeConfig
 from nutime.data.archives import bundled_sets
-from nutime.data.corpus import build_corpus
+from nutime.data.build import build_corpus
 from nutime.pretrain.loop import PretrainConfig, pretrain
 from nutime.pretrain.probe import linear_probe_on, probe_data
 

@@ -40,7 +40,7 @@ def build(
     """
     from rich.console import Console
 
-    from nutime.data.corpus import build_corpus
+    from nutime.data.build import build_corpus
 
     with Console(stderr=True).status("reading") as status:
         corpus = build_corpus(sources, out, data_dir=data_dir, overwrite=overwrite, progress=status.update)
@@ -62,7 +62,7 @@ def synth(
     """
     from rich.console import Console
 
-    from nutime.data.corpus import synthesize_corpus
+    from nutime.data.build import synthesize_corpus
 
     with Console(stderr=True).status("drawing"):
         corpus = synthesize_corpus(count, out, length=length, seed=seed, overwrite=overwrite)

@@ -26,8 +26,9 @@ import numpy as np
 from nutime.data._array_formats import read_npz
 from nutime.data._source import Source as SourceFile
 from nutime.data.archives import ARCHIVE, EXTENSIONS, find_set, load_dataset, sublist
+from nutime.data.corpus import CORPUS_INDEX, Corpus, Source
 from nutime.data.formats import FORMATS, is_series_file, read_records
-from nutime.data.series import Array, as_series
+from nutime.data.series import Array
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -37,8 +38,6 @@ ARCHIVES = frozenset(entry.archive for entry in ARCHIVE.values())
 EVALUATED = frozenset(entry.name for entry in ARCHIVE.values() if entry.test)
 #: Where the UCR archive keeps second, padded versions of fifteen sets.
 PADDED = "Missing_value_and_variable_length_datasets_adjusted"
-#: What a corpus folder is known by.
-CORPUS_INDEX = "corpus.json"
 TAKEN_AT_A_TIME = 4096  # series of a corpus
 #: Formats in which folders also keep their documentation.
 PROSE = (".csv", ".txt")
@@ -89,15 +88,6 @@ def find_splits(sources: Sequence[PathLike], data_dir: PathLike | None = None) -
     return list(found.values())
 
 
-def clean(series: Iterable[Any], place: str) -> Iterator[Array]:
-    """Bring series, wherever they were found, to the finite ``(channels, length)`` of the input contract."""
-    for index, values in enumerate(series):
-        try:
-            yield as_series([values])[0]
-        except ValueError as error:
-            raise ValueError(f"{place}: series {index}: {str(error).removeprefix('series 0: ')}") from None
-
-
 def _of_source(source: PathLike, data_dir: PathLike | None) -> Iterator[Split]:
     if not isinstance(source, str):
         return _of_path(Path(source))
@@ -141,8 +131,6 @@ def _of_path(path: Path) -> Iterator[Split]:
 
 def _of_corpus(path: Path) -> Iterator[Split]:
     """List the sources of a corpus: one corpus may be merged into another."""
-    from nutime.data.corpus import Corpus, Source  # it builds on this module
-
     corpus = Corpus.open(path)
 
     def read(source: Source) -> Iterator[Array]:

@@ -20,10 +20,10 @@ import re
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -31,19 +31,17 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.data._splits import CORPUS_INDEX, Split, clean, find_splits
-from nutime.data.repeats import RepeatFinder
-from nutime.data.series import Array
+from nutime.data.series import Array, as_series
 from nutime.version import own_version
 
 if TYPE_CHECKING:
     from nutime.data.crops import FlatSeries
 
 PathLike: TypeAlias = str | os.PathLike[str]
-#: Says what is being read; called once for every set.
-Progress: TypeAlias = Callable[[str], object]
 
 FORMAT = 1
+#: What a corpus folder is known by.
+CORPUS_INDEX = "corpus.json"
 SHARD_NAME = re.compile(r"shard-\d{5,9}\.arrow")
 SHARD_BYTES = 64_000_000
 LARGEST = float(np.finfo(np.float32).max)
@@ -326,6 +324,15 @@ class CorpusWriter:
         shutil.rmtree(replaced, ignore_errors=True)
 
 
+def clean(series: Iterable[Any], place: str) -> Iterator[Array]:
+    """Bring series, wherever they were found, to the finite ``(channels, length)`` of the input contract."""
+    for index, values in enumerate(series):
+        try:
+            yield as_series([values])[0]
+        except ValueError as error:
+            raise ValueError(f"{place}: series {index}: {str(error).removeprefix('series 0: ')}") from None
+
+
 def _decades(values: NDArray[np.float32], offsets: NDArray[np.int64]) -> list[float]:
     """Return the nearest power of ten to each series' root mean square; −inf for one of zeros."""
     power = np.add.reduceat(np.square(values, dtype=np.float64), offsets[:-1]) / np.diff(offsets)
@@ -347,74 +354,3 @@ def _quantiles(lengths: Counter[int]) -> dict[str, int]:
         f"{quantile:.0%}": int(points[np.searchsorted(below, quantile * (below[-1] - 1), side="right")])
         for quantile in QUANTILES
     }
-
-
-def build_corpus(
-    sources: Sequence[PathLike],
-    out: PathLike,
-    *,
-    data_dir: PathLike | None = None,
-    progress: Progress | None = None,
-    overwrite: bool = False,
-) -> Corpus:
-    """Collect the training series of any sources, without those that repeat a test series.
-
-    Args:
-        sources: archive sets (``GunPoint``), archives (``ucr``, ``uea``, ``tfc``), sub-lists (``ucr112``),
-            files of any format of :data:`nutime.data.formats.FORMATS`, folders of them, or corpora. Test
-            and validation series never enter; see :mod:`nutime.data._splits` for how they are told apart.
-        out: the folder to create.
-        data_dir: the folder of the archives, or else ``NUTIME_DATA``; its test series count, whether or not
-            its sets are among the sources.
-        progress: called with the name of each set before it is read.
-        overwrite: whether a corpus at ``out`` may be replaced.
-
-    Raises:
-        ValueError: one line saying which source, file or series is wrong. No folder is left behind.
-    """
-    splits = find_splits(sources, data_dir)
-    report = progress or (lambda name: None)
-    finder = RepeatFinder()
-    skipped: list[dict[str, str]] = []
-    names: Counter[str] = Counter()
-    with CorpusWriter(out, overwrite=overwrite) as writer:
-        for split in splits:
-            if split.held_out:
-                report(f"test series of {split.name}")
-                finder.hold_out(split.name, _read(split, skipped))
-        for split in splits:
-            if not split.held_out:
-                report(split.name)
-                names[split.name] += 1
-                name = split.name if names[split.name] == 1 else f"{split.name} ({names[split.name]})"
-                writer.add_clean(name, finder.drop_repeats(name, chain.from_iterable(_read(split, skipped))))
-        if not len(writer):
-            why = skipped[0]["reason"] if skipped else "every training series repeats a test series"
-            raise ValueError(f"{out}: no series left to write: {why}")
-        writer.note(repeats=finder.report(), skipped=skipped)
-    return Corpus.open(out)
-
-
-def _read(split: Split, skipped: list[dict[str, str]]) -> Iterator[Array]:
-    """Read a split, ``(channels, length)`` a series; one that need not be there is noted if it is not."""
-    try:
-        series = iter(split.read())
-        first = list(islice(series, 1))
-    except ValueError as error:
-        if not split.optional:
-            raise
-        if not split.held_out:
-            skipped.append({"name": split.name, "reason": str(error)})
-        return
-    yield from clean(chain(first, series), split.place)
-
-
-def synthesize_corpus(
-    count: int, out: PathLike, *, length: int = 512, seed: int = 0, overwrite: bool = False
-) -> Corpus:
-    """Write a corpus of series drawn from nothing; see :mod:`nutime.data.synthetic`."""
-    from nutime.data.synthetic import stream
-
-    with CorpusWriter(out, overwrite=overwrite) as writer:
-        writer.add_clean("synthetic", chain.from_iterable(stream(count, length, seed=seed)))
-    return Corpus.open(out)
