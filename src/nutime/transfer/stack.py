@@ -186,7 +186,8 @@ def _narrowed(name: str, value: Tensor) -> Tensor:
 @cache
 def _half_is_quick(device: str) -> bool:
     """Whether there are units for products in half precision, as some processors have too."""
-    return device == "cuda" or (device == "cpu" and torch.cpu._is_amx_tile_supported())
+    has_amx = getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)  # private: another torch may lack it
+    return device == "cuda" or (device == "cpu" and has_amx())
 
 
 def _by_name(shapes: dict[str, torch.Size], flat: Tensor) -> State:
