@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -124,7 +124,8 @@ def progress_bars(shown: bool = True) -> Iterator[Progress]:
     console = Console(stderr=True)
     hidden = not (shown and console.is_terminal)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+    progress = Progress(*columns, console=console, transient=True, disable=hidden)
+    with nullcontext() if hidden else progress:  # older versions of rich end also hidden bars with a new line
         yield progress
 
 

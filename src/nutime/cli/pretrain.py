@@ -121,11 +121,13 @@ class _Bar:
         self._probe = ""
 
     def __enter__(self) -> _Bar:
-        self._bar.start()
+        if self._console.is_terminal:
+            self._bar.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._bar.stop()
+        if self._console.is_terminal:
+            self._bar.stop()
 
     def update(self, progress: Any) -> None:
         if progress.probe is not None:

@@ -129,7 +129,7 @@ def _encode_labels(labels: NDArray[Any]) -> dict[str, Any]:
 
 def _decode_labels(document: dict[str, Any]) -> NDArray[Any]:
     dtype, values = np.dtype(document["dtype"]), document["values"]
-    if dtype.kind not in _LABEL_KINDS or dtype.itemsize * len(values) > _LABEL_BYTES:
+    if dtype.kind not in _LABEL_KINDS or not 0 <= dtype.itemsize * len(values) <= _LABEL_BYTES:
         raise ValueError(f"{len(values)} labels of dtype {dtype}")
     labels = np.array(values, dtype)
     if labels.ndim != 1:
