@@ -20,7 +20,7 @@ from nutime import hub
 from nutime.data.series import as_series, resample
 from nutime.documents import one_line, read_document
 from nutime.model.config import NuTimeConfig
-from nutime.model.network import READINGS, NuTimeNetwork, points_for
+from nutime.model.network import NuTimeNetwork, points_for, unit_for
 
 #: Raised when what is written can no longer be read by older versions.
 FORMAT = 1
@@ -57,7 +57,7 @@ class NuTime(NuTimeNetwork):
             raise ValueError(f"the encoder reads {self.config.channels} channels, the series have {channels}")
         if length is None:
             length = points_for(self.config, pool)
-        unit = self.config.window * (READINGS[-1] if pool == "resolutions" else 1)
+        unit = unit_for(self.config, pool)
         if length < 1 or length % unit:
             raise ValueError(f"length must be a multiple of {unit} for pool {pool}; got {length}")
         parts = []
@@ -72,8 +72,7 @@ class NuTime(NuTimeNetwork):
         return embedding
 
     def _pool_piece(self, piece: torch.Tensor, pool: str) -> torch.Tensor:
-        shortest = piece.shape[-1] // (READINGS[-1] if pool == "resolutions" else 1)
-        least = -(-_LEAST_TOKENS // (1 + shortest // self.config.window))
+        least = -(-_LEAST_TOKENS // (1 + piece.shape[-1] // unit_for(self.config, pool)))
         filled = torch.cat([piece, piece[:1].expand(max(0, least - len(piece)), -1, -1)])
         return self.pooled(filled.to(self.device), pool)[: len(piece)].float().cpu()
 

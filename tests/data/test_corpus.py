@@ -9,9 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nutime.data._splits import CORPUS_INDEX
 from nutime.data.build import build_corpus, synthesize_corpus
-from nutime.data.corpus import Corpus, CorpusWriter, Source
+from nutime.data.corpus import CORPUS_INDEX, Corpus, CorpusWriter, Source
 from nutime.data.synthetic import synthesize
 
 REAL = Path(os.environ.get("NUTIME_DATA") or Path(__file__).parents[2].parent / "shared" / "data")

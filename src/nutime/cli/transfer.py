@@ -345,23 +345,23 @@ def detect(
     from nutime.data.tables import check_folder, read_table, write_table
     from nutime.transfer.validation import RememberingEncoder
 
-    if batch.is_streamed(source, out, engine, workers, device):
-        if reference is not None:
-            check_output(out, source)
-            if save:
-                check_folder(save)
-            normal = read_table(reference, "train", label_column=label, id_column=identity)
-            with complaints_about(reference):
-                detector = NuTimeDetector(contamination, _encoder(weights, device)).fit(normal.series)
-            extent = batch.stream(DataSet(source, label, identity), detector, out, engine, workers)
-            everyday.save_model(detector, save)
-            document, page = _summary(detector, read_answers(out))
-            document = {"out": out, "model": save, "series": extent.series, **document}
-            read, written = batch.page_of(source, out, extent)
-            everyday.show(document, [read, *page, written, *pages.model_line(save)], as_json, out)
-            return
-        if engine == Engine.RAY or not Path(source).is_file():
-            raise typer.BadParameter("a data set needs normal series to learn from", param_hint="--reference")
+    streamed = batch.is_streamed(source, out, engine, workers, device)
+    if streamed and reference is None and (engine == Engine.RAY or not Path(source).is_file()):
+        raise typer.BadParameter("a data set needs normal series to learn from", param_hint="--reference")
+    if streamed and reference is not None:
+        check_output(out, source)
+        if save:
+            check_folder(save)
+        normal = read_table(reference, "train", label_column=label, id_column=identity)
+        with complaints_about(reference):
+            detector = NuTimeDetector(contamination, _encoder(weights, device)).fit(normal.series)
+        extent = batch.stream(DataSet(source, label, identity), detector, out, engine, workers)
+        everyday.save_model(detector, save)
+        document, page = _summary(detector, read_answers(out))
+        document = {"out": out, "model": save, "series": extent.series, **document}
+        read, written = batch.page_of(source, out, extent)
+        everyday.show(document, [read, *page, written, *pages.model_line(save)], as_json, out)
+        return
     everyday.check_places(out, as_json, [source, reference], save)
     series = read_table(source, label_column=label, id_column=identity)
     normal = series

@@ -19,18 +19,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from nutime.data._array_formats import read_npz
 from nutime.data._source import Source as SourceFile
 from nutime.data.archives import ARCHIVE, EXTENSIONS, find_set, load_dataset, sublist
-from nutime.data.corpus import CORPUS_INDEX, Corpus, Source
+from nutime.data.corpus import CORPUS_INDEX, Corpus, PathLike, Source
 from nutime.data.formats import FORMATS, is_series_file, read_records
 from nutime.data.series import Array
-
-PathLike: TypeAlias = str | os.PathLike[str]
 
 MARKED = re.compile(r"(?:(?P<set>.+)[_-])?(?P<split>train|test|val|valid|validation)", re.IGNORECASE)
 ARCHIVES = frozenset(entry.archive for entry in ARCHIVE.values())

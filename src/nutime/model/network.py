@@ -92,12 +92,17 @@ def check_pool(how: str) -> None:
         raise ValueError(f"pool must be one of {', '.join(POOLS)}; got {how!r}")
 
 
+def unit_for(config: NuTimeConfig, how: str) -> int:
+    """Return what the points of a series pooled so must be a multiple of: a window of the coarsest reading."""
+    return config.window * (READINGS[-1] if how == "resolutions" else 1)
+
+
 def points_for(config: NuTimeConfig, how: str) -> int:
     """Return how many points a series should have to be pooled so: the network's, or those of a finer reading."""
     if how != "resolutions":
         return config.length
-    _, own, coarsest = READINGS
-    unit = coarsest * config.window
+    _, own, _ = READINGS
+    unit = unit_for(config, how)
     return -(-own * config.length // unit) * unit
 
 
