@@ -1,9 +1,13 @@
 """Attention: every path is the definition, dropout and gradients included."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from nutime.model.attention import attention_weights, reference_attention, self_attention
 from nutime.model.noise import Noise, kept_scale, threshold
@@ -175,3 +179,65 @@ def test_the_kernels_serve_several_models_at_once(short_attention):
         return torch.stack(each)
 
     torch.testing.assert_close(with_gradient(attend, qkv), with_gradient(one_by_one, qkv), rtol=0, atol=1e-12)
+
+
+# ---- which of them serves a GPU; tensors that only pretend to be there tell without one ------------------
+
+
+class Called(TorchDispatchMode):
+    """Remembers the operators that are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.add(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    "dtype, tokens, head_dim, kernel",
+    [
+        (torch.bfloat16, 33, 64, True),
+        (torch.bfloat16, 128, 64, True),
+        (torch.float16, 33, 16, True),
+        (torch.bfloat16, 129, 64, False),
+        (torch.bfloat16, 33, 128, False),
+        (torch.bfloat16, 33, 24, False),
+        # It would not fit on the chip from 65 tokens on, and tensor cores would round it.
+        (torch.float32, 33, 64, False),
+        (torch.float32, 65, 64, False),
+        (torch.float64, 33, 64, False),
+    ],
+)
+def test_on_cuda_the_kernel_serves_half_precision_where_it_fits(dtype, tokens, head_dim, kernel):
+    pytest.importorskip("triton")
+    with FakeTensorMode(), Called() as called:
+        self_attention(torch.empty(2, tokens, 3 * HEADS * head_dim, dtype=dtype, device="cuda"), HEADS)
+    assert ("nutime.short_attention.default" in called.names) == kernel
+
+
+COMPILE = """
+import sys, triton
+from triton.backends.compiler import GPUTarget
+from nutime.model import short_attention
+from nutime.model.attention import SHORT, WIDTHS
+for kernel in (short_attention._forward, short_attention._backward):
+    fixed = dict(HEADS=8, WIDTH=max(WIDTHS), BLOCK=SHORT, DROPS=True)
+    kinds = dict(keys="*i32", tokens="i32", scale="fp32", threshold="i32", kept_scale="fp32")
+    signature = {name: "constexpr" if name in fixed else kinds.get(name, "*bf16") for name in kernel.arg_names}
+    constants = {(kernel.arg_names.index(name),): value for name, value in fixed.items()}
+    source = triton.compiler.ASTSource(kernel, signature, constexprs=constants)
+    print(triton.compile(source, target=GPUTarget("cuda", int(sys.argv[1]), 32)).metadata.shared)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture, kilobytes", [(80, 163), (86, 99), (89, 99), (90, 227), (120, 99)])
+def test_the_largest_tile_fits_on_the_chip(architecture, kilobytes):
+    pytest.importorskip("triton")
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    command = [sys.executable, "-c", COMPILE, str(architecture)]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert max(map(int, run.stdout.split())) <= kilobytes * 1024

@@ -1,8 +1,9 @@
 """Self-attention behind one function; which hardware path serves it is decided here and nowhere else.
 
 Unusual here: sequences are short (33 tokens for 512 points), for which tiles made for long sequences are mostly
-padding. On CUDA a kernel of our own keeps all heads of a sequence on chip (``short_attention.py``); everywhere
-else the library's attention serves. :func:`reference_attention` is the literal definition both are held to.
+padding. In half precision on CUDA a kernel of our own keeps all heads of a sequence on chip
+(``short_attention.py``); everywhere else the library's attention serves. :func:`reference_attention` is the
+literal definition both are held to.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from torch.nn import functional as F
 
 from nutime.model.noise import HAS_TRITON, decide, kept_factor
 
-#: The longest sequence the short-sequence kernel takes.
+#: The longest sequence and the widths of a head that the short-sequence kernel takes: what fits on the chip of any
+#: GPU of Ampere's generation or later.
 SHORT = 128
+WIDTHS = (16, 32, 64)
 
 
 def self_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | None = None) -> Tensor:
@@ -31,7 +34,7 @@ def self_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | No
     """
     if keys is None:
         rate = 0.0
-    if qkv.is_cuda and HAS_TRITON and qkv.shape[1] <= SHORT and _fits_a_tile(qkv.shape[2] // (3 * heads)):
+    if qkv.is_cuda and HAS_TRITON and _fits_on_chip(qkv, heads):
         from nutime.model.short_attention import short_attention
 
         return short_attention(qkv, keys, heads, rate)
@@ -41,8 +44,10 @@ def self_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | No
     return F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
 
 
-def _fits_a_tile(width: int) -> bool:
-    return width >= 16 and width & (width - 1) == 0
+def _fits_on_chip(qkv: Tensor, heads: int) -> bool:
+    # Tensor cores round single precision to ten bits; who asks for it gets the library's attention, which does not.
+    tokens, width = qkv.shape[1], qkv.shape[2] // (3 * heads)
+    return qkv.dtype in (torch.bfloat16, torch.float16) and tokens <= SHORT and width in WIDTHS
 
 
 def reference_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | None = None) -> Tensor:

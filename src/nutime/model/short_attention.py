@@ -155,7 +155,7 @@ def _(
 
 
 def short_attention(qkv: Tensor, keys: Tensor | None, heads: int, rate: float) -> Tensor:
-    """Serve ``attention.self_attention`` for at most 128 tokens; head widths are powers of two from 16."""
+    """Serve ``attention.self_attention`` where it says that the kernel fits."""
     if keys is None:
         keys = qkv.new_empty(0, dtype=torch.int32)
     mixed: Tensor = _short_attention(qkv, keys, heads, rate)
