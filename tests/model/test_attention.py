@@ -197,7 +197,7 @@ class Called(TorchDispatchMode):
 
 
 @pytest.mark.parametrize(
-    "dtype, tokens, head_dim, kernel",
+    ("dtype", "tokens", "head_dim", "kernel"),
     [
         (torch.bfloat16, 33, 64, True),
         (torch.bfloat16, 128, 64, True),
@@ -234,7 +234,7 @@ for kernel in (short_attention._forward, short_attention._backward):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture, kilobytes", [(80, 163), (86, 99), (89, 99), (90, 227), (120, 99)])
+@pytest.mark.parametrize(("architecture", "kilobytes"), [(80, 163), (86, 99), (89, 99), (90, 227), (120, 99)])
 def test_the_largest_tile_fits_on_the_chip(architecture, kilobytes):
     pytest.importorskip("triton")
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}

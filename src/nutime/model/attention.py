@@ -45,7 +45,7 @@ def self_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | No
 
 
 def _fits_on_chip(qkv: Tensor, heads: int) -> bool:
-    # Tensor cores round single precision to ten bits; who asks for it gets the library's attention, which does not.
+    # Tensor cores would round single precision to ten bits; the library's attention keeps all of them.
     tokens, width = qkv.shape[1], qkv.shape[2] // (3 * heads)
     return qkv.dtype in (torch.bfloat16, torch.float16) and tokens <= SHORT and width in WIDTHS
 

@@ -122,8 +122,8 @@ def pretrain(
         True if the run is complete, False if SIGTERM or Ctrl-C ended it early (with a checkpoint saved).
     """
     run = Path(run)
-    with _processes() as (rank, world), _stop_signals() as stopping:
-        target = usable_device(device or _default_device(rank))
+    target = _own_device(device)
+    with _processes(target) as (rank, world), _stop_signals() as stopping:
         corpus = Corpus.open(corpus_path)
         config = _open_run(run, config, corpus, resume, writes=rank == 0)
         steps = config.steps_for(len(corpus))
@@ -314,14 +314,14 @@ def _agreed(stopping: list[int], done: int, step: PretrainStep) -> bool:
 
 
 @contextmanager
-def _processes() -> Iterator[tuple[int, int]]:
+def _processes(device: torch.device) -> Iterator[tuple[int, int]]:
     """Join the other processes, if ``torchrun`` started several; yield (rank, world)."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world == 1:
         yield 0, 1
         return
     store, rank, world = next(distributed.rendezvous("env://"))  # type: ignore[attr-defined]
-    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    backend = "nccl" if device.type == "cuda" else "gloo"
     fresh = _store_of_this_attempt(store, rank, world)
     distributed.init_process_group(backend, store=fresh, rank=rank, world_size=world)
     try:
@@ -354,12 +354,13 @@ def _store_of_this_attempt(store: Any, rank: int, world: int) -> Any:
     return distributed.PrefixStore(f"attempt-{attempt}", store)  # type: ignore[attr-defined]
 
 
-def _default_device(rank: int) -> str | None:
-    if not torch.cuda.is_available():
-        return None
-    local = int(os.environ.get("LOCAL_RANK", rank))
-    torch.cuda.set_device(local)
-    return f"cuda:{local}"
+def _own_device(asked: str | None) -> torch.device:
+    """Return where this process trains; of several on a host, each has a GPU of its own."""
+    if asked not in (None, "cuda") or not torch.cuda.is_available():
+        return usable_device(asked)
+    device = usable_device(f"cuda:{os.environ.get('LOCAL_RANK') or os.environ.get('RANK') or 0}")
+    torch.cuda.set_device(device)
+    return device
 
 
 def _data_parallel(device: torch.device) -> Callable[[BYOL], nn.Module]:
