@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
@@ -111,6 +112,48 @@ def test_what_is_wrong_in_a_frame_of_series_is_told(cells, told):
     assert refusal(pandas.DataFrame(cells)).startswith(told)
 
 
+def array_of(*cells, shape=None):
+    """Return an array of objects; numpy would rather make one of numbers where it can."""
+    array = np.empty(len(cells), object)
+    for index, cell in enumerate(cells):
+        array[index] = cell
+    return array.reshape(shape or -1)
+
+
+@pytest.mark.parametrize("lengths", [(3, 2), (3, 3)])
+def test_an_array_of_series_is_a_list_of_series(lengths):
+    given = [np.arange(float(length)) for length in lengths]
+    series = as_series(array_of(*given))
+    assert [values.tolist() for values in series] == [[values.tolist()] for values in given]
+
+
+def test_a_table_of_series_has_a_channel_a_column():
+    first, second = as_series(array_of(np.ones(3), np.zeros(3), [1, 2], [3, 4], shape=(2, 2)))
+    np.testing.assert_array_equal(first, [[1, 1, 1], [0, 0, 0]])
+    np.testing.assert_array_equal(second, [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize(
+    ("array", "told"),
+    [
+        (array_of(np.ones(3), None), "series 1: dtype object is not numeric"),
+        (array_of(np.ones(3), "abc"), "series 1: dtype <U3 is not numeric"),
+        (array_of(1.0, 2.0), "got 1 dimension(s)"),
+        (array_of("abc", "de"), "got 1 dimension(s)"),
+        (array_of(np.ones(3), np.ones(4), shape=(1, 2)), "series 0: channels of unequal length"),
+    ],
+    ids=["missing", "text beside", "numbers", "text", "unequal"],
+)
+def test_what_is_wrong_in_an_array_of_series_is_told(array, told):
+    assert refusal(array).startswith(told)
+
+
+def test_a_tensor_is_an_array_whether_or_not_it_is_being_trained():
+    tensor = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    for form in (tensor, list(tensor), array_of(*tensor)):
+        np.testing.assert_array_equal(np.stack(as_series(form)), [[[0, 1, 2]], [[3, 4, 5]]])
+
+
 def test_a_pandas_series_of_arrays_is_a_list_of_series():
     pandas = pytest.importorskip("pandas")
     series = as_series(pandas.Series([np.ones(3), np.ones((1, 2))], index=[7, 8]))
@@ -123,6 +166,13 @@ def test_a_pandas_series_of_arrays_is_a_list_of_series():
 def test_nan_at_both_ends_is_trimmed():
     (values,) = as_series([[np.nan, np.nan, 1.0, 2.0, np.nan]])
     np.testing.assert_array_equal(values, [[1, 2]])
+
+
+def test_none_is_missing_too():
+    (one_channel,) = as_series([[None, 1, None, 3.5]])
+    np.testing.assert_array_equal(one_channel, [[1, 2.25, 3.5]])
+    (two_channels,) = as_series([[[1, 2], [None, 4.0]]])
+    np.testing.assert_array_equal(two_channels, [[1, 2], [4, 4]])
 
 
 def test_nan_between_two_values_is_interpolated():
@@ -244,7 +294,7 @@ def test_series_with_different_numbers_of_channels_are_refused():
     ("X", "start"),
     [
         ([["a", "b"]], "series 0: dtype <U1 is not numeric"),
-        ([[1.0], [None]], "series 1: dtype object is not numeric"),
+        ([[1.0], [None, "x"]], "series 1: dtype object is not numeric"),
         (np.array([[1, "x"]], dtype=object), "series 0: dtype object is not numeric"),
         (np.ones((2, 3), complex), "series 0: dtype complex128 is not numeric"),
         (np.zeros((2, 3), "datetime64[s]"), "series 0: dtype datetime64[s] is not numeric"),
@@ -263,6 +313,10 @@ def test_anything_else_is_refused_with_what_was_expected(X, start):
     message = refusal(X)
     assert message.startswith(start)
     assert "expected an array (n, length)" in message
+
+
+def test_an_integer_beyond_all_floats_is_refused():
+    assert refusal([[1.0, 10**400]]).startswith("series 0: dtype object is not numeric")
 
 
 def test_a_single_flat_series_is_refused_with_the_remedy():

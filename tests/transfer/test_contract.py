@@ -77,6 +77,30 @@ def test_a_frame_whose_cells_are_series_is_a_list_of_series(estimator):
     assert_same_outputs(outputs(estimator, nested), outputs(estimator, series))
 
 
+def test_an_array_of_series_is_a_list_of_series(estimator):
+    series, y = waves()
+    array = np.empty(len(series), object)
+    for index, values in enumerate(series):
+        array[index] = values[0]
+    estimator.fit(array, y)
+    assert not hasattr(estimator, "n_features_in_")
+    assert_same_outputs(outputs(estimator, array), outputs(estimator, series))
+
+
+def test_what_a_masked_table_hides_is_missing(estimator):
+    table, y = wave_table()
+    masked = np.ma.masked_where(np.arange(table.size).reshape(table.shape) % 11 == 5, table)
+    estimator.fit(masked, y)
+    assert_same_outputs(outputs(estimator, masked), outputs(estimator, masked.filled(np.nan)))
+
+
+def test_a_tensor_is_a_table(estimator):
+    table, y = wave_table()
+    tensor = torch.from_numpy(table).requires_grad_()
+    estimator.fit(tensor, y)
+    assert_same_outputs(outputs(estimator, tensor), outputs(estimator, table))
+
+
 def test_padding_with_nan_changes_nothing(estimator):
     series, y = waves()
     padded = np.full((len(series), 80), np.nan)

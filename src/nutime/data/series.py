@@ -4,10 +4,13 @@ Accepted, everywhere in the package:
 
 * a float or integer array ``(n, length)`` or ``(n, channels, length)``;
 * a list of ``(length,)`` or ``(channels, length)`` arrays, of unequal length if need be;
-* a DataFrame with one series per row: a column a point, or a column a channel whose cells hold the series.
+* a DataFrame with one series per row: a column a point, or a column a channel whose cells hold the series;
+* an array of objects that are series: ``(n,)``, as the list, or ``(n, channels)``, as the DataFrame.
 
-NaN at the ends, in all channels at once, is padding and is trimmed; any other NaN is a missing value and is
-interpolated (held constant beyond the first and last value known). What comes out of :func:`as_series` is
+A tensor, on any device, is an array.
+
+NaN, or None, at the ends, in all channels at once, is padding and is trimmed; any other is a missing value and
+is interpolated (held constant beyond the first and last value known). What comes out of :func:`as_series` is
 finite. float32 stays float32, everything else becomes float64: no precision is lost before the window
 statistics have been taken.
 """
@@ -82,28 +85,38 @@ def _split(X: Any) -> Iterable[Any]:
         if getattr(X, "ndim", 0) != 2:
             return list(X)
         if holds_series(X):
-            return [[np.asarray(cell) for cell in row] for row in X.to_numpy()]
+            return _join_channels(X.to_numpy())
         _refuse_text_columns(X)
         return list(X.to_numpy())
     if isinstance(X, list | tuple):
         return X
-    array = _unmasked(X)
+    array = as_array(X)
+    if holds_series(array):
+        return list(array) if array.ndim == 1 else _join_channels(array)
     if array.ndim not in (2, 3):
         hint = "; put a single series into a list" if array.ndim == 1 and array.dtype != object else ""
         raise ValueError(f"got {array.ndim} dimension(s): {EXPECTED}{hint}")
     return list(array)
 
 
-def holds_series(frame: Any) -> bool:
-    """Tell whether the cells of a DataFrame are series, and not numbers."""
-    cells = frame.iloc[0] if len(frame) else ()
-    return len(cells) > 0 and all(hasattr(cell, "__len__") and not isinstance(cell, str | bytes) for cell in cells)
+def holds_series(table: Any) -> bool:
+    """Tell whether the cells of a DataFrame or of an array are series, and not numbers."""
+    if not 1 <= table.ndim <= 2:
+        return False
+    cells = np.asarray(table.iloc[:1] if hasattr(table, "iloc") else table[:1]).ravel()
+    return cells.size > 0 and all(hasattr(cell, "__len__") and not isinstance(cell, str | bytes) for cell in cells)
 
 
-def _unmasked(values: Any) -> NDArray[Any]:
-    """Make an array; what a masked array hides is missing."""
+def _join_channels(table: NDArray[Any]) -> list[list[NDArray[Any]]]:
+    return [[as_array(cell) for cell in row] for row in table]
+
+
+def as_array(values: Any) -> NDArray[Any]:
+    """Make an array, also of a tensor; what a masked array hides is missing."""
     if isinstance(values, np.ma.MaskedArray):
         return np.ma.filled(values.astype(np.float64), np.nan)
+    if hasattr(values, "detach"):  # a tensor; torch itself is not needed here
+        values = values.detach().cpu()
     return np.asarray(values)
 
 
@@ -115,9 +128,11 @@ def _refuse_text_columns(frame: Any) -> None:
 
 def _clean(values: Any, index: int) -> Array:
     try:
-        array = _unmasked(values)
+        array = as_array(values)
     except ValueError:  # ragged nested lists
         raise ValueError(f"series {index}: channels of unequal length: {EXPECTED}") from None
+    if array.dtype == object and array.ndim and all(map(_is_number_or_missing, array.flat)):
+        array = array.astype(np.float64)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"series {index}: dtype {array.dtype} is not numeric: {EXPECTED}")
     if array.ndim == 1:
@@ -131,6 +146,10 @@ def _clean(values: Any, index: int) -> Array:
     if not finite.all():
         array = _fill(array, finite, index)
     return np.ascontiguousarray(array)
+
+
+def _is_number_or_missing(value: Any) -> bool:
+    return value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**1023)
 
 
 def _fill(array: Array, finite: NDArray[np.bool_], index: int) -> Array:

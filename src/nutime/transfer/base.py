@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from nutime.data.series import EXPECTED, Array, as_series, holds_series
+from nutime.data.series import EXPECTED, Array, as_array, as_series, holds_series
 from nutime.encoder import NuTime
 from nutime.transfer import storage
 
@@ -189,14 +189,17 @@ def _as_table(X: Any) -> Any:
             return None
         if X.ndim != 2:
             return None
-    dimensions = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
     if hasattr(X, "iloc"):
-        return X if dimensions == 2 and not holds_series(X) else None
+        return X if X.ndim == 2 and not holds_series(X) else None
+    array = as_array(X)
+    if holds_series(array):
+        return None
+    dimensions = getattr(X, "ndim", array.ndim)
     if dimensions < 2:
         raise ValueError(f"got {dimensions} dimension(s): {EXPECTED}. Reshape your data: X.reshape(1, -1)")
     if dimensions > 2:
         return None
     try:
-        return check_array(X, ensure_all_finite=False)
+        return check_array(array if array.ndim else X, ensure_all_finite=False)  # a sparse matrix makes no array
     except ValueError as error:  # the lines after the first one repeat the data
         raise ValueError(str(error).partition("\n")[0]) from None
