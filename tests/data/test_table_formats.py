@@ -53,6 +53,28 @@ def test_csv_first_row_with_padding_is_a_series(tmp_path):
     assert len(values_of(write(tmp_path / "set.csv", "1,2,,\n1,2,3,4\n"))) == 2
 
 
+@pytest.mark.parametrize(
+    ("semicolons", "commas"),
+    [
+        ("0;1;2\n3;4;5\n", "0,1,2\n3,4,5\n"),
+        ("0,5;1,25\n-2;,75\n", "0.5,1.25\n-2,0.75\n"),
+        ("0.5;1.25\n-2;0.75\n", "0.5,1.25\n-2,0.75\n"),
+        ("1,5e-3;2\n", "1.5e-3,2\n"),
+        ("walk;0,5;\nrun;1,5;2,5\n", "walk,0.5,\nrun,1.5,2.5\n"),
+        ('label;t0;t1\n"a,b";0,5;1\n', 'label,t0,t1\n"a,b",0.5,1\n'),
+        ("id;time;value\np;0,5;1\np;0,25;2\n", "id,time,value\np,0.5,1\np,0.25,2\n"),
+        # Semicolons in a text do not separate.
+        ("a;b,1,2\nc;d,3,4\n", "a;b,1,2\nc;d,3,4\n"),
+        ('"a;b",1,2\n', '"a;b",1,2\n'),
+    ],
+)
+def test_csv_may_be_separated_by_semicolons_with_decimal_commas(tmp_path, semicolons, commas):
+    one, other = (read_file(write(tmp_path / "set.csv", text)) for text in (semicolons, commas))
+    np.testing.assert_equal(one.series, other.series)
+    assert (one.labels is None) == (other.labels is None)
+    assert np.array_equal(one.labels, other.labels)
+
+
 def test_csv_quoted_cells(tmp_path):
     table = read_file(write(tmp_path / "set.csv", 'label,t0\n"a, b","1"\n'))
     assert (table.labels.tolist(), table.series[0].tolist()) == (["a, b"], [[1]])
@@ -91,6 +113,11 @@ def test_csv_of_bare_column_numbers_above_decimals_is_refused_as_ambiguous(tmp_p
         ("label,t0\n", " holds no series"),
         ("walk\n", "1: 'walk' is not a number"),
         ("1,1e999\n", "1: holds an infinite value"),
+        ("0,5;1\n0.5;1\n", "2: has decimal commas and decimal points"),
+        ("1.234,5;1\n", "1: point 1: '5;1' is not a number"),
+        ("t0;t1\n1;1.234,5\n", "2: column 't1': '1.234,5' is not a number"),
+        ("1;2\n3;4;5\n", "2: has 3 cell(s), the first row has 2"),
+        ("1,2\n3;4,5\n", "2: point 0: '3;4' is not a number"),
     ],
 )
 def test_csv_complaints_name_the_line(tmp_path, text, complaint):

@@ -9,7 +9,8 @@ are one series and stand together; without an id column the file is one series. 
 play is a channel (``y`` too: it often stands between x and z). Rows are sorted by time, a number or an ISO
 date; rows of equal time keep their order. Beyond one series, only the ids seen are kept in memory.
 
-A csv without column names is wide; its first column is the label if the first cell is not a number.
+A csv without column names is wide; its first column is the label if the first cell is not a number. Its cells
+may be separated by semicolons, as spreadsheets do it in half of the world; there 0,5 is a half.
 
 Where a user chose the label's or the id's column, by name or by position, that column plays the part; another
 column that might play it too is an error, for it would end up among the values.
@@ -18,6 +19,7 @@ column that might play it too is an error, for it would end up among the values.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,6 +41,7 @@ TIME_NAMES = frozenset({"time", "timestamp", "t", "date"})
 INDEX_NAME = "__index_level_0__"  # how pandas names an index without a name in parquet; in csv it is ""
 MAX_TEXT = 2**16  # bytes of a label or an id
 ROWS_AT_A_TIME = 1024
+_DECIMAL = re.compile(r"\s*[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?\s*")
 
 
 class Point(NamedTuple):
@@ -181,7 +184,7 @@ def _in_order(source: Source, earlier: Any, later: Any = None) -> bool:
 
 
 def read_csv(source: Source) -> Iterator[Record]:
-    """A comma separated table, with or without column names; an empty cell is a missing value."""
+    """A table separated by commas or semicolons, with or without names; an empty cell is a missing value."""
     rows = _csv_rows(source)
     first = next(rows, None)
     if first is None:
@@ -197,8 +200,16 @@ def read_csv(source: Source) -> Iterator[Record]:
 
 
 def _csv_rows(source: Source) -> Iterator[list[str]]:
+    lines = source.lines()
+    first = next(lines, "")
+    if not _has_semicolons(first):
+        return _cells_of(source, chain([first], lines), ",")
+    return _decimal_points(source, _cells_of(source, chain([first], lines), ";"))
+
+
+def _cells_of(source: Source, lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
     width = 0
-    table = csv.reader(source.lines(), strict=True)
+    table = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         for count, row in enumerate(table, 1):
             if table.line_num != count:  # an unbalanced quote would swallow the series that follow
@@ -210,6 +221,23 @@ def _csv_rows(source: Source) -> Iterator[list[str]]:
                 yield row
     except csv.Error as error:
         raise source.error(str(error)) from None
+
+
+def _has_semicolons(line: str) -> bool:
+    """Tell whether a line is separated by semicolons: all its commas stand in numbers, one in each."""
+    cells = line.split(";")
+    return len(cells) > 1 and all("," not in cell or _DECIMAL.fullmatch(cell) for cell in cells)
+
+
+def _decimal_points(source: Source, rows: Iterable[list[str]]) -> Iterator[list[str]]:
+    """Write decimal commas as points; a table that has both may mean thousands by one of them."""
+    marks = set()
+    for row in rows:
+        found = [_DECIMAL.fullmatch(cell) for cell in row]
+        marks |= {match[1] for match in found if match}
+        if len(marks) > 1:
+            raise source.error("has decimal commas and decimal points; write all numbers alike")
+        yield [cell.replace(",", ".") if match else cell for cell, match in zip(row, found, strict=True)]
 
 
 def _csv_series(source: Source, columns: Columns, rows: Iterable[list[str]]) -> Iterator[Record]:
