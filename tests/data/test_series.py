@@ -323,6 +323,25 @@ def test_a_single_flat_series_is_refused_with_the_remedy():
     assert refusal(np.ones(5)).endswith("put a single series into a list")
 
 
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        (["id", "time", "value"], "column 'time': is a row a point in time?"),
+        (["Timestamp", "value"], "column 'Timestamp': is a row a point in time?"),
+        ([" label ", "t0", "t1"], "column ' label ' holds no values of the series"),
+        (["t0", "t1", "target"], "column 'target' holds no values of the series"),
+    ],
+)
+def test_a_dataframe_with_a_column_that_is_no_point_is_refused_by_name(columns, told):
+    pandas = pytest.importorskip("pandas")
+    assert refusal(pandas.DataFrame(np.ones((4, len(columns))), columns=columns)).startswith(told)
+
+
+def test_columns_of_one_letter_and_numbers_are_points():
+    pandas = pytest.importorskip("pandas")
+    assert len(as_series(pandas.DataFrame(np.ones((4, 4)), columns=["t", "y", 0, ("label", 1)]))) == 4
+
+
 @pytest.mark.parametrize("column", [["x", "y"], ["2020-01-01", "2020-01-02"]])
 def test_a_dataframe_with_a_text_column_is_refused_by_name(column):
     pandas = pytest.importorskip("pandas")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nutime.data._source import LABEL_NAMES, Record, Source, quote
-from nutime.data.series import Array
+from nutime.data._source import Record, Source, quote
+from nutime.data.series import LABEL_NAMES, Array
 
 ARFF_ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|[^\s{]+)\s*(.+)""", re.IGNORECASE)
 ARFF_NOMINAL = re.compile(r"""\s*+(?:'([^']*)'|"([^"]*)"|([^,'"][^,]*)|)\s*+(?:,|$)""")

@@ -21,9 +21,6 @@ from numpy.typing import NDArray
 
 from nutime.data.series import Array
 
-#: Names, in any case, of a column or attribute that holds the label of a series.
-LABEL_NAMES = frozenset({"label", "class", "target", "y"})
-
 #: The path that stands for standard input.
 STDIN = Path("-")
 INFINITE = "holds an infinite value; leave a missing value out or write NaN"

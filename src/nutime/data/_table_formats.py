@@ -30,14 +30,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nutime.data._source import CHOOSE, INFINITE, LABEL_NAMES, Record, Source, quote
-from nutime.data.series import Array
+from nutime.data._source import CHOOSE, INFINITE, Record, Source, quote
+from nutime.data.series import ID_NAMES, LABEL_NAMES, TIME_NAMES, Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ID_NAMES = frozenset({"id", "series", "series_id"})
-TIME_NAMES = frozenset({"time", "timestamp", "t", "date"})
 INDEX_NAME = "__index_level_0__"  # how pandas names an index without a name in parquet; in csv it is ""
 MAX_TEXT = 2**16  # bytes of a label or an id
 ROWS_AT_A_TIME = 1024

@@ -26,6 +26,11 @@ from numpy.typing import NDArray
 #: One series, ``(channels, length)``, float32 or float64.
 Array: TypeAlias = NDArray[np.floating[Any]]
 
+#: Names, in any case, of what is no value of a series, in a file or a DataFrame: its label, its id, its times.
+LABEL_NAMES = frozenset({"label", "class", "target", "y"})
+ID_NAMES = frozenset({"id", "series", "series_id"})
+TIME_NAMES = frozenset({"time", "timestamp", "t", "date"})
+
 EXPECTED = (
     "expected an array (n, length) or (n, channels, length), a list of (length,) or (channels, length) "
     "arrays, or a DataFrame with one series per row"
@@ -86,7 +91,7 @@ def _split(X: Any) -> Iterable[Any]:
             return list(X)
         if holds_series(X):
             return _join_channels(X.to_numpy())
-        _refuse_text_columns(X)
+        _refuse_other_columns(X)
         return list(X.to_numpy())
     if isinstance(X, list | tuple):
         return X
@@ -120,7 +125,18 @@ def as_array(values: Any) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def _refuse_text_columns(frame: Any) -> None:
+def _refuse_other_columns(frame: Any) -> None:
+    """Refuse columns that are not, or by their names can hardly be, points of a series."""
+    names = [name for name in frame.columns if isinstance(name, str) and len(name.strip()) > 1]
+    for name in names:
+        if name.strip().lower() in TIME_NAMES:
+            raise ValueError(
+                f"column {name!r}: is a row a point in time? give a list, a series each: "
+                "[rows.to_numpy() for _, rows in frame.groupby('id')['value']]"
+            )
+    for name in names:
+        if name.strip().lower() in LABEL_NAMES | ID_NAMES:
+            raise ValueError(f"column {name!r} holds no values of the series: give the frame without it")
     for name, dtype in frame.dtypes.items():
         if getattr(dtype, "kind", "O") not in "fiub":
             raise ValueError(f"column {name!r} is not numeric ({dtype}): {EXPECTED}")
