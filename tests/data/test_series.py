@@ -169,8 +169,8 @@ def test_nan_at_both_ends_is_trimmed():
 
 
 def test_none_is_missing_too():
-    (one_channel,) = as_series([[None, 1, None, 3.5]])
-    np.testing.assert_array_equal(one_channel, [[1, 2.25, 3.5]])
+    (one_channel,) = as_series([[None, 1, None, np.float32(3.5), np.int64(4)]])
+    np.testing.assert_array_equal(one_channel, [[1, 2.25, 3.5, 4]])
     (two_channels,) = as_series([[[1, 2], [None, 4.0]]])
     np.testing.assert_array_equal(two_channels, [[1, 2], [4, 4]])
 

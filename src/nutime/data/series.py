@@ -18,6 +18,8 @@ statistics have been taken.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -147,8 +149,9 @@ def _clean(values: Any, index: int) -> Array:
         array = as_array(values)
     except ValueError:  # ragged nested lists
         raise ValueError(f"series {index}: channels of unequal length: {EXPECTED}") from None
-    if array.dtype == object and array.ndim and all(map(_is_number_or_missing, array.flat)):
-        array = array.astype(np.float64)
+    if array.dtype == object and array.ndim and all(value is None or isinstance(value, Real) for value in array.flat):
+        with suppress(OverflowError):  # an integer beyond all floats
+            array = array.astype(np.float64)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"series {index}: dtype {array.dtype} is not numeric: {EXPECTED}")
     if array.ndim == 1:
@@ -162,10 +165,6 @@ def _clean(values: Any, index: int) -> Array:
     if not finite.all():
         array = _fill(array, finite, index)
     return np.ascontiguousarray(array)
-
-
-def _is_number_or_missing(value: Any) -> bool:
-    return value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**1023)
 
 
 def _fill(array: Array, finite: NDArray[np.bool_], index: int) -> Array:
