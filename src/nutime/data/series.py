@@ -149,7 +149,7 @@ def _clean(values: Any, index: int) -> Array:
         array = as_array(values)
     except ValueError:  # ragged nested lists
         raise ValueError(f"series {index}: channels of unequal length: {EXPECTED}") from None
-    if array.dtype == object and array.ndim and all(value is None or isinstance(value, Real) for value in array.flat):
+    if array.dtype == object and array.ndim and all(isinstance(value, Real | None) for value in array.flat):
         with suppress(OverflowError):  # an integer beyond all floats
             array = array.astype(np.float64)
     if array.dtype.kind not in "fiub":
