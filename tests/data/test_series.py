@@ -114,10 +114,7 @@ def test_what_is_wrong_in_a_frame_of_series_is_told(cells, told):
 
 def array_of(*cells, shape=None):
     """Return an array of objects; numpy would rather make one of numbers where it can."""
-    array = np.empty(len(cells), object)
-    for index, cell in enumerate(cells):
-        array[index] = cell
-    return array.reshape(shape or -1)
+    return np.fromiter(cells, object, len(cells)).reshape(shape or -1)
 
 
 @pytest.mark.parametrize("lengths", [(3, 2), (3, 3)])

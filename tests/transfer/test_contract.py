@@ -79,9 +79,7 @@ def test_a_frame_whose_cells_are_series_is_a_list_of_series(estimator):
 
 def test_an_array_of_series_is_a_list_of_series(estimator):
     series, y = waves()
-    array = np.empty(len(series), object)
-    for index, values in enumerate(series):
-        array[index] = values[0]
+    array = np.fromiter((values[0] for values in series), object, len(series))
     estimator.fit(array, y)
     assert not hasattr(estimator, "n_features_in_")
     assert_same_outputs(outputs(estimator, array), outputs(estimator, series))

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 INDEX_NAME = "__index_level_0__"  # how pandas names an index without a name in parquet; in csv it is ""
 MAX_TEXT = 2**16  # bytes of a label or an id
 ROWS_AT_A_TIME = 1024
-_DECIMAL = re.compile(r"\s*[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?\s*")
+#: A number with a decimal mark, which is group 1.
+_MARKED = re.compile(r"\s*[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?\s*")
 
 
 class Point(NamedTuple):
@@ -200,9 +201,9 @@ def read_csv(source: Source) -> Iterator[Record]:
 def _csv_rows(source: Source) -> Iterator[list[str]]:
     lines = source.lines()
     first = next(lines, "")
-    if not _has_semicolons(first):
-        return _cells_of(source, chain([first], lines), ",")
-    return _decimal_points(source, _cells_of(source, chain([first], lines), ";"))
+    semicolons = _has_semicolons(first)
+    rows = _cells_of(source, chain([first], lines), ";" if semicolons else ",")
+    return _decimal_points(source, rows) if semicolons else rows
 
 
 def _cells_of(source: Source, lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
@@ -224,14 +225,14 @@ def _cells_of(source: Source, lines: Iterable[str], delimiter: str) -> Iterator[
 def _has_semicolons(line: str) -> bool:
     """Tell whether a line is separated by semicolons: all its commas stand in numbers, one in each."""
     cells = line.split(";")
-    return len(cells) > 1 and all("," not in cell or _DECIMAL.fullmatch(cell) for cell in cells)
+    return len(cells) > 1 and all("," not in cell or _MARKED.fullmatch(cell) for cell in cells)
 
 
 def _decimal_points(source: Source, rows: Iterable[list[str]]) -> Iterator[list[str]]:
     """Write decimal commas as points; a table that has both may mean thousands by one of them."""
     marks = set()
     for row in rows:
-        found = [_DECIMAL.fullmatch(cell) for cell in row]
+        found = [_MARKED.fullmatch(cell) for cell in row]
         marks |= {match[1] for match in found if match}
         if len(marks) > 1:
             raise source.error("has decimal commas and decimal points; write all numbers alike")

@@ -129,15 +129,16 @@ def as_array(values: Any) -> NDArray[Any]:
 
 def _refuse_other_columns(frame: Any) -> None:
     """Refuse columns that are not, or by their names can hardly be, points of a series."""
-    names = [name for name in frame.columns if isinstance(name, str) and len(name.strip()) > 1]
-    for name in names:
-        if name.strip().lower() in TIME_NAMES:
+    names = {name: name.strip().lower() for name in frame.columns if isinstance(name, str)}
+    names = {name: meaning for name, meaning in names.items() if len(meaning) > 1}  # a letter says too little
+    for name, meaning in names.items():
+        if meaning in TIME_NAMES:
             raise ValueError(
                 f"column {name!r}: is a row a point in time? give a list, a series each: "
                 "[rows.to_numpy() for _, rows in frame.groupby('id')['value']]"
             )
-    for name in names:
-        if name.strip().lower() in LABEL_NAMES | ID_NAMES:
+    for name, meaning in names.items():
+        if meaning in LABEL_NAMES | ID_NAMES:
             raise ValueError(f"column {name!r} holds no values of the series: give the frame without it")
     for name, dtype in frame.dtypes.items():
         if getattr(dtype, "kind", "O") not in "fiub":

@@ -18,6 +18,8 @@ from nutime.model.noise import HAS_TRITON, decide, kept_factor
 #: GPU of Ampere's generation or later.
 SHORT = 128
 WIDTHS = (16, 32, 64)
+#: What counts as half precision.
+HALF = (torch.bfloat16, torch.float16)
 
 
 def self_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | None = None) -> Tensor:
@@ -47,7 +49,7 @@ def self_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | No
 def _fits_on_chip(qkv: Tensor, heads: int) -> bool:
     # Tensor cores would round single precision to ten bits; the library's attention keeps all of them.
     tokens, width = qkv.shape[1], qkv.shape[2] // (3 * heads)
-    return qkv.dtype in (torch.bfloat16, torch.float16) and tokens <= SHORT and width in WIDTHS
+    return qkv.dtype in HALF and tokens <= SHORT and width in WIDTHS
 
 
 def reference_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | None = None) -> Tensor:

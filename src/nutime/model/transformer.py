@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nutime.model.attention import attention_weights, first_token_attention, self_attention
+from nutime.model.attention import HALF, attention_weights, first_token_attention, self_attention
 from nutime.model.config import NuTimeConfig
 from nutime.model.noise import Noise
 
@@ -21,7 +21,7 @@ def gelu(x: Tensor) -> Tensor:
     That form is off by less than half precision rounds away, and compiles to one exponential where erf costs
     dozens of instructions an element: the widest tensor of the network passes here.
     """
-    if not x.is_cuda or x.dtype not in (torch.bfloat16, torch.float16):
+    if not x.is_cuda or x.dtype not in HALF:
         return F.gelu(x)
     if torch.compiler.is_compiling():
         return x * torch.sigmoid(x * (1.5957691216057308 + 0.07135481282553424 * x * x))

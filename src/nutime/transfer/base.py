@@ -191,14 +191,14 @@ def _as_table(X: Any) -> Any:
             return None
     if hasattr(X, "iloc"):
         return X if X.ndim == 2 and not holds_series(X) else None
+    dimensions = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
+    if dimensions > 2:
+        return None
     array = as_array(X)
     if holds_series(array):
         return None
-    dimensions = getattr(X, "ndim", array.ndim)
     if dimensions < 2:
         raise ValueError(f"got {dimensions} dimension(s): {EXPECTED}. Reshape your data: X.reshape(1, -1)")
-    if dimensions > 2:
-        return None
     try:
         return check_array(array if array.ndim else X, ensure_all_finite=False)  # a sparse matrix makes no array
     except ValueError as error:  # the lines after the first one repeat the data
