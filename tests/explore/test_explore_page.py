@@ -174,18 +174,20 @@ def place_of(page, index):
 
 
 def click_on_point(page, index):
-    """Click on the point of a series once the map, which may be drawn just now, knows of the pointer."""
+    """Click on the point of a series until the page has heard of it: a map at work may miss the pointer."""
     hovered = """index => {
         const {_hoverdata} = document.querySelector("#map .js-plotly-plot");
         return Boolean(_hoverdata?.some(point => point.customdata === index));
     }"""
     for attempt in range(100):
+        if page.input_value("#number") == str(index):
+            return
         x, y = place_of(page, index)
         page.mouse.move(x + attempt % 2, y)
         page.wait_for_timeout(100)
         if page.evaluate(hovered, index):
             page.mouse.click(x, y)
-            return
+            page.wait_for_timeout(500)
     pytest.fail(f"the map does not know point {index}")
 
 
