@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +17,13 @@ ray = pytest.importorskip("ray", reason="Ray is an extra: pip install 'nutime[ra
 psutil = pytest.importorskip("psutil", reason="workers to kill are found with psutil")
 
 PIECES = 10
+DIE_WRITING = """
+import os, signal, sys
+from nutime.batch.tables import fresh_file
+with fresh_file(sys.argv[1] + "/part-000002.parquet") as file:
+    file.write(b"PAR1")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,6 +65,16 @@ def test_the_result_is_that_of_the_local_engine_also_when_a_worker_is_killed_mid
     assert len(names) == PIECES
     for name in names:
         assert pq.read_table(tmp_path / "ray" / name).equals(pq.read_table(tmp_path / "local" / name))
+
+
+def test_what_a_killed_worker_had_begun_to_write_is_not_among_the_results(tmp_path):
+    with tables.fresh_folder(str(tmp_path / "out [1]")) as folder:
+        died = subprocess.run([sys.executable, "-c", DIE_WRITING, folder], check=False)
+        assert died.returncode == -signal.SIGKILL
+        assert list(tmp_path.glob(".out*/part-*"))
+        with tables.fresh_file(f"{folder}/part-000002.parquet") as file:
+            file.write(b"whole")
+    assert [path.name for path in (tmp_path / "out [1]").iterdir()] == ["part-000002.parquet"]
 
 
 def test_a_bad_series_is_told_in_one_line_and_leaves_nothing_behind(tmp_path, encoder):

@@ -95,6 +95,14 @@ def test_a_constant_window_is_exactly_its_mean_in_float32(value, points):
     assert (mean.item(), std.item(), shape.any().item()) == (value, 0, False)
 
 
+@given(st.lists(st.floats(-(2.0**100), 2.0**100, width=32, allow_subnormal=False), min_size=2, max_size=16))
+@example([1.0, 2.0**-24, -1.0])
+def test_a_mean_has_all_the_digits_of_float32_where_the_values_cancel(values):
+    _, mean, _ = window_statistics(torch.tensor(values))
+    exact = float(statistics.mean(map(Fraction, values)))
+    assert mean.item() == pytest.approx(exact, rel=1e-7, abs=1e-15 * max(map(abs, values)) + 2.0**-149)
+
+
 @pytest.mark.parametrize("points", [2, 16, 128])
 def test_a_large_offset_costs_the_shape_no_digits(points):
     wave = np.sin(np.linspace(0, 6, points))

@@ -36,6 +36,7 @@ SUFFIX = ".parquet"
 PIECE_ROWS = 16_384  # work lost with a worker, and a row group of the results
 AT_A_TIME = 256  # series a question
 BATCH_ROWS = 1024  # rows decoded at a time
+_WRITING = ".writing"  # ends the name of a file that is not complete
 
 
 class Piece(NamedTuple):
@@ -178,7 +179,7 @@ def write_part(folder: str, piece: Piece, table: pa.Table) -> None:
 def fresh_file(address: str) -> Iterator[Any]:
     """Yield a file to write to that takes its place, and that of an older one, when the block ends well."""
     system, path = _system(address)
-    fresh = f"{path}.{uuid4().hex}.writing"
+    fresh = f"{path}.{uuid4().hex}{_WRITING}"
     try:
         with system.open(fresh, "wb") as file:
             yield file
@@ -197,6 +198,9 @@ def fresh_folder(address: str) -> Iterator[str]:
     system.makedirs(fresh)
     try:
         yield str(system.unstrip_protocol(fresh))
+        for part in system.ls(fresh, detail=False):
+            if part.endswith(_WRITING):  # by a worker that was killed; another one did its piece again
+                system.rm(part)
         if system.isdir(path):
             system.rmdir(path)  # it is empty, as check_output saw
         system.mv(fresh, path, recursive=True)
