@@ -9,8 +9,9 @@ READY := $(VENV)/ready
 demo: $(READY)
 	$(BIN)/nutime demo
 
+# Most tests keep one core busy: two processes, one thread each, need half the time of one with two.
 test: $(READY) lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .
