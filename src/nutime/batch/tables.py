@@ -23,8 +23,8 @@ from uuid import uuid4
 import numpy as np
 
 from nutime.batch.models import answers
+from nutime.data._arrow_format import columns_of, records_of
 from nutime.data._source import CHOOSE, FormatError, Record, Source
-from nutime.data._table_formats import columns_of, records_of
 from nutime.data.series import Array, as_series
 from nutime.data.tables import Results, flatten
 

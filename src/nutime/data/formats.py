@@ -3,7 +3,7 @@
 Text formats and parquet are streamed: :func:`read_records` holds one series (or one batch of rows) at a time,
 however large the file. A file that breaks its format, even in its last line, raises a :class:`FormatError`
 that names the place: no series is skipped, shortened or invented in silence. What each format looks like
-stands with its reader, in ``_line_formats``, ``_table_formats`` and ``_array_formats``.
+stands with its reader, in ``_line_formats``, ``_csv_format``, ``_arrow_format`` and ``_array_formats``.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data._array_formats import read_npy, read_npz, read_pt
+from nutime.data._arrow_format import read_parquet
+from nutime.data._csv_format import read_csv
 from nutime.data._line_formats import read_arff, read_ts, read_tsv, read_txt
 from nutime.data._source import STDIN, FormatError, Record, Source, reason
-from nutime.data._table_formats import read_csv, read_parquet
 from nutime.data.series import Array
 
 __all__ = ["FORMATS", "FormatError", "Record", "Table", "is_series_file", "read_file", "read_records"]

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.batch.tables import kept_columns
+from nutime.data._arrow_format import columns_of, records_of
 from nutime.data._source import FormatError, Source
-from nutime.data._table_formats import columns_of, records_of
 from nutime.data.series import EXPECTED, Array, as_series
 from nutime.data.tables import Results
 from nutime.serve.limits import Limits
