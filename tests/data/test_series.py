@@ -1,5 +1,7 @@
 """The input contract: what counts as a series, what comes out, and what is refused."""
 
+from datetime import datetime
+
 import numpy as np
 import pytest
 import torch
@@ -82,6 +84,44 @@ def test_a_dataframe_has_one_series_per_row():
     series = as_series(pandas.DataFrame({"b": [1, 2], "a": [3.0, np.nan]}))
     np.testing.assert_array_equal(series[0], [[1, 3]])
     np.testing.assert_array_equal(series[1], [[2]])
+
+
+def test_nullable_columns_of_a_dataframe_have_missing_values():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1, 2], "b": [None, 5.5], "c": [True, None], "d": [4, 9]}).convert_dtypes()
+    assert [values.tolist() for values in as_series(frame)] == [[[1, 1, 1, 4]], [[2, 5.5, 7.25, 9]]]
+    assert as_series([frame["b"]])[0].tolist() == [[5.5]]
+
+
+@pytest.fixture(params=["pyarrow.table", "polars.DataFrame", "pandas.DataFrame"])
+def frame_of(request):
+    """Return what makes a frame of columns, in each library that has such."""
+    library, _, name = request.param.partition(".")
+    return getattr(pytest.importorskip(library), name)
+
+
+def test_frames_of_every_library_have_one_series_per_row(frame_of):
+    series = as_series(frame_of({"b": [1, 2], "a": [None, 4.0], "c": [5, 7]}))
+    assert [values.tolist() for values in series] == [[[1, 3, 5]], [[2, 4, 7]]]
+
+
+def test_frames_of_every_library_may_have_series_in_their_cells(frame_of):
+    first, second = as_series(frame_of({"x": [[1.0, 2.0], [3.0]], "y": [[4.0, 5.0], [6.0]]}))
+    assert (first.tolist(), second.tolist()) == ([[1, 2], [4, 5]], [[3], [6]])
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        ({"label": [0, 1]}, "column 'label' holds no values of the series"),
+        ({"Time": [0.0, 1.0]}, "column 'Time': is a row a point in time?"),
+        ({"who": ["Ann", "Bob"]}, "column 'who' is not numeric"),
+        ({"when": [datetime(2020, 1, 1), datetime(2020, 1, 2)]}, "column 'when' is not numeric"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_frames_of_every_library_are_refused_columns_that_are_no_points(frame_of, column, told):
+    assert refusal(frame_of({"t0": [1.0, 2.0], **column})).startswith(told)
 
 
 def test_a_frame_of_series_has_a_channel_a_column():

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from sklearn.base import clone
@@ -75,6 +76,16 @@ def test_a_frame_whose_cells_are_series_is_a_list_of_series(estimator):
     estimator.fit(nested, y)
     assert not hasattr(estimator, "n_features_in_")
     assert_same_outputs(outputs(estimator, nested), outputs(estimator, series))
+
+
+def test_a_table_of_arrow_is_a_table_and_its_label_no_value(estimator):
+    table, y = wave_table()
+    arrow = pa.table({f"t{point}": column for point, column in enumerate(table.T)})
+    estimator.fit(arrow, y)
+    assert estimator.n_features_in_ == table.shape[1]
+    assert_same_outputs(outputs(estimator, arrow), outputs(estimator, table))
+    with pytest.raises(ValueError, match="column 'label' holds no values"):
+        estimator.fit(arrow.append_column("label", [np.arange(len(table))]), y)
 
 
 def test_an_array_of_series_is_a_list_of_series(estimator):

@@ -4,7 +4,8 @@ Accepted, everywhere in the package:
 
 * a float or integer array ``(n, length)`` or ``(n, channels, length)``;
 * a list of ``(length,)`` or ``(channels, length)`` arrays, of unequal length if need be;
-* a DataFrame with one series per row: a column a point, or a column a channel whose cells hold the series;
+* a DataFrame (pandas, polars) or an Arrow table with one series per row: a column a point, or a column a channel
+  whose cells hold the series;
 * an array of objects that are series: ``(n,)``, as the list, or ``(n, channels)``, as the DataFrame.
 
 A tensor, on any device, is an array.
@@ -88,15 +89,12 @@ def _lerp(stack: Array, length: int) -> Array:
 
 def _split(X: Any) -> Iterable[Any]:
     """Iterate over the series of any accepted container."""
-    if hasattr(X, "iloc"):  # a DataFrame, or a Series of series; pandas itself is never imported
-        if getattr(X, "ndim", 0) != 2:
-            return list(X)
-        if holds_series(X):
-            return _join_channels(X.to_numpy())
-        _refuse_other_columns(X)
-        return list(X.to_numpy())
     if isinstance(X, list | tuple):
         return X
+    if hasattr(X, "iloc") and X.ndim == 1:  # a pandas Series of series
+        return list(X)
+    if is_frame(X) and not holds_series(X):
+        _refuse_other_columns(X)
     array = as_array(X)
     if holds_series(array):
         return list(array) if array.ndim == 1 else _join_channels(array)
@@ -106,11 +104,19 @@ def _split(X: Any) -> Iterable[Any]:
     return list(array)
 
 
+def is_frame(X: Any) -> bool:
+    """Tell whether columns have names, as in pandas, polars and Arrow, of which none is imported here."""
+    return hasattr(X, "shape") and hasattr(X, "columns")
+
+
 def holds_series(table: Any) -> bool:
     """Tell whether the cells of a DataFrame or of an array are series, and not numbers."""
-    if not 1 <= table.ndim <= 2:
+    if not 1 <= len(table.shape) <= 2:
         return False
-    cells = np.asarray(table.iloc[:1] if hasattr(table, "iloc") else table[:1]).ravel()
+    try:
+        cells = np.asarray(table.iloc[:1] if hasattr(table, "iloc") else table[:1]).ravel()
+    except TypeError:  # an Arrow table of dates and numbers makes no array
+        return False
     return cells.size > 0 and all(hasattr(cell, "__len__") and not isinstance(cell, str | bytes) for cell in cells)
 
 
@@ -119,17 +125,25 @@ def _join_channels(table: NDArray[Any]) -> list[list[NDArray[Any]]]:
 
 
 def as_array(values: Any) -> NDArray[Any]:
-    """Make an array, also of a tensor; what a masked array hides is missing."""
+    """Make an array, also of a tensor; what a masked array hides is missing, and so is pandas' NA."""
     if isinstance(values, np.ma.MaskedArray):
         return np.ma.filled(values.astype(np.float64), np.nan)
     if hasattr(values, "detach"):  # a tensor; torch itself is not needed here
         values = values.detach().cpu()
-    return np.asarray(values)
+    array = np.asarray(values)
+    if array.dtype == object and hasattr(values, "iloc") and all(map(_is_numeric, np.ravel(values.dtypes))):
+        return np.asarray(values.to_numpy(np.float64, na_value=np.nan))
+    return array
+
+
+def _is_numeric(dtype: Any) -> bool:
+    return getattr(dtype, "kind", "O") in "fiub"
 
 
 def _refuse_other_columns(frame: Any) -> None:
     """Refuse columns that are not, or by their names can hardly be, points of a series."""
-    names = {name: name.strip().lower() for name in frame.columns if isinstance(name, str)}
+    columns = list(getattr(frame, "column_names", frame.columns))  # Arrow's columns are not names
+    names = {name: name.strip().lower() for name in columns if isinstance(name, str)}
     names = {name: meaning for name, meaning in names.items() if len(meaning) > 1}  # a letter says too little
     for name, meaning in names.items():
         if meaning in TIME_NAMES:
@@ -140,8 +154,9 @@ def _refuse_other_columns(frame: Any) -> None:
     for name, meaning in names.items():
         if meaning in LABEL_NAMES | ID_NAMES:
             raise ValueError(f"column {name!r} holds no values of the series: give the frame without it")
-    for name, dtype in frame.dtypes.items():
-        if getattr(dtype, "kind", "O") not in "fiub":
+    dtypes = frame.dtypes if hasattr(frame, "iloc") else [np.asarray(frame[name][:0]).dtype for name in columns]
+    for name, dtype in zip(columns, dtypes, strict=True):
+        if not _is_numeric(dtype):
             raise ValueError(f"column {name!r} is not numeric ({dtype}): {EXPECTED}")
 
 
@@ -153,7 +168,7 @@ def _clean(values: Any, index: int) -> Array:
     if array.dtype == object and array.ndim and all(isinstance(value, Real | None) for value in array.flat):
         with suppress(OverflowError):  # an integer beyond all floats
             array = array.astype(np.float64)
-    if array.dtype.kind not in "fiub":
+    if not _is_numeric(array.dtype):
         raise ValueError(f"series {index}: dtype {array.dtype} is not numeric: {EXPECTED}")
     if array.ndim == 1:
         array = array[None]

@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from nutime.data.series import EXPECTED, Array, as_array, as_series, holds_series
+from nutime.data.series import EXPECTED, Array, as_array, as_series, holds_series, is_frame
 from nutime.encoder import NuTime
 from nutime.transfer import storage
 
@@ -189,8 +189,10 @@ def _as_table(X: Any) -> Any:
             return None
         if X.ndim != 2:
             return None
-    if hasattr(X, "iloc"):
-        return X if X.ndim == 2 and not holds_series(X) else None
+    if is_frame(X):
+        return None if holds_series(X) else X
+    if hasattr(X, "iloc"):  # a pandas Series
+        return None
     dimensions = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
     if dimensions > 2:
         return None
