@@ -15,6 +15,10 @@ from tiny_recipe import TINY
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
 
+# Adam's first steps are as long for a gradient of rounding errors as for any other, so that losses come apart:
+# by 1e-7 to 1e-4 within 20 steps, as the seed will have it. Half of the batch alone makes 1e-2 to 1e-1.
+LAST_DIGITS = 1e-3
+
 
 def command(corpus, run, *options, processes=1, restarts=0):
     launcher = [sys.executable, "-m", "nutime"]
@@ -43,7 +47,7 @@ def losses(run):
 def test_two_processes_have_the_losses_of_one(corpus, tmp_path):
     run_to_end(corpus, tmp_path / "one", "--steps=20")
     run_to_end(corpus, tmp_path / "two", "--steps=20", processes=2)
-    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=1e-4)
+    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=LAST_DIGITS)
     assert len(losses(tmp_path / "two")) == 20
 
 
@@ -51,8 +55,7 @@ def test_two_processes_hide_and_contrast_like_one(corpus, tmp_path):
     options = ["--steps=8", "--pool=cls+mean", "--masked=0.5", "--contrast=0.1", "--rescale=0.3"]
     run_to_end(corpus, tmp_path / "one", *options)
     run_to_end(corpus, tmp_path / "two", *options, processes=2)
-    # A temperature of 0.1 makes ten times more of the last digits.
-    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=1e-3)
+    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=LAST_DIGITS)
 
 
 def children(pid):
