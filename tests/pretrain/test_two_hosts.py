@@ -168,9 +168,9 @@ def test_two_hosts_end_with_the_weights_of_one(hosts, corpus, tmp_path):
     weights = load_file(hosts[0].run / "model" / "model.safetensors")
     assert weights.keys() == expected.keys()
     # Batch normalisation takes the last shift away again: it moves by rounding errors only, and by others here.
-    # The others come apart by 1e-7 to 4e-5, as the seed will have it; half of the batch alone makes 1e-2.
-    gaps = [(weights[name] - expected[name]).ravel() for name in weights.keys() - {"norm.bias"}]
-    assert np.sqrt(np.square(np.concatenate(gaps)).mean()) < 3e-4
+    # The others come apart by 1e-7 to 6e-5, as the seed will have it; half of the batch alone makes 1e-2.
+    for name in weights.keys() - {"norm.bias"}:
+        assert np.sqrt(np.square(weights[name] - expected[name]).mean()) < 3e-4, name
 
 
 @pytest.mark.slow
