@@ -37,14 +37,14 @@ def demo(
         f"Encoder: {count_parameters(encoder) / 1e6:.1f} M parameters, weights from the package, on CPU."
     )
     table = Table("set", "train", "test", "channels × length", "accuracy", "series/s", title="Frozen + linear")
-    for name in track(names, "classifying", console=console, transient=True):
-        dataset = load_dataset(name)
+    datasets = {name: load_dataset(name) for name in names}
+    for name, dataset in track(datasets.items(), "classifying", console=console, transient=True):
         accuracy, rate = _classify(encoder, dataset)
         shape = "×".join(map(str, dataset.X_train.shape[1:]))
         sizes = str(len(dataset.X_train)), str(len(dataset.X_test))
         table.add_row(name, *sizes, shape, f"{accuracy:.1%}", f"{rate:,.0f}")
     console.print(table)
-    path = _draw(out, {name: load_dataset(name) for name in names[:4]}, encoder)
+    path = _draw(out, {name: datasets[name] for name in names[:4]}, encoder)
     console.print(f"Picture: {path}")
 
 

@@ -55,7 +55,7 @@ def records_of(
     source: Source, columns: Columns, lists: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[Record]:
     """Iterate over the series of Arrow record batches."""
-    rows = _parquet_rows(source, columns, lists, batches)
+    rows = _rows(source, columns, lists, batches)
     if columns.is_long:
         yield from join_points(source, columns, starmap(Point, rows))
     else:
@@ -82,7 +82,7 @@ def _is_list(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def _parquet_rows(
+def _rows(
     source: Source, columns: Columns, lists: bool, batches: Iterable[Any]
 ) -> Iterator[tuple[Array, object, object, object]]:
     """Iterate over the values, label, id and time of each row."""
