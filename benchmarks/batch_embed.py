@@ -57,7 +57,7 @@ def rate_in_memory(encoder: Any, series: int) -> float:
 
 def measure(source: str, out: str, series: int, tiny: bool) -> dict[str, float]:
     from nutime.batch.local import run_local
-    from nutime.batch.tables import DataSet
+    from nutime.batch.parquet import DataSet
 
     encoder = encoder_of(tiny)
     before = rate_in_memory(encoder, series)

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from time import perf_counter, process_time
 
-from nutime.data.build import build_corpus
+from nutime.data.corpus.build import build_corpus
 
 
 def main() -> None:

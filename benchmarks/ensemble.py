@@ -13,11 +13,11 @@ import time
 import numpy as np
 
 from nutime import NuTime
+from nutime.data.corpus.synthetic import BATCH, draw_batch
 from nutime.data.series import as_series
-from nutime.data.synthetic import BATCH, draw_batch
 from nutime.devices import usable_device
-from nutime.transfer.base import TrainingSet
-from nutime.transfer.finetune import FineTuned
+from nutime.estimators.base import TrainingSet
+from nutime.finetune.finetuned import FineTuned
 
 CLASSES = 4
 DEVICE = usable_device().type

@@ -16,7 +16,7 @@ import numpy as np
 
 from nutime import NuTime, NuTimeClassifier, load_dataset
 from nutime.data.series import as_series, resample
-from nutime.transfer import trainer
+from nutime.finetune import train as trainer
 
 SETS, EPOCHS, BATCH = ("GunPoint", "ArrowHead", "OSULeaf"), 20, 32
 trainer.LEAST_STEPS = 1  # the same number of epochs for both

@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
 
 
 def read_series(folder: Path) -> None:
-    from nutime.data.formats import read_records
+    from nutime.data.formats.read import read_records
 
     (path,) = folder.iterdir()
     for _ in read_records(path):
@@ -72,13 +72,13 @@ def read_encoder(folder: Path) -> None:
 
 
 def read_estimator(folder: Path) -> None:
-    from nutime.transfer import storage
+    from nutime.estimators import storage
 
     storage.load(folder)
 
 
 def read_corpus(folder: Path) -> None:
-    from nutime.data.corpus import Corpus
+    from nutime.data.corpus.store import Corpus
 
     corpus = Corpus.open(folder)
     corpus.flat()

@@ -128,12 +128,12 @@ def folder_seeds() -> dict[str, list[Files]]:
     """Return saved encoders, estimators, corpora and checkpoints."""
     import torch
 
-    from nutime.data.corpus import CorpusWriter
+    from nutime.data.corpus.store import CorpusWriter
     from nutime.encoder import NuTime
+    from nutime.estimators.classifier import NuTimeClassifier
+    from nutime.estimators.detector import NuTimeDetector
     from nutime.model.config import NuTimeConfig
     from nutime.pretrain.checkpoint import save_checkpoint
-    from nutime.transfer.classifier import NuTimeClassifier
-    from nutime.transfer.detector import NuTimeDetector
 
     tiny = NuTimeConfig(
         window=4, length=16, dim=8, depth=1, heads=1, head_dim=8, mlp_dim=8, scalar_dim=4, scales=3

@@ -19,9 +19,9 @@ import torch
 
 from nutime import NuTime, NuTimeConfig
 from nutime.data.archives import bundled_sets
-from nutime.data.build import build_corpus
+from nutime.data.corpus.build import build_corpus
 from nutime.pretrain.loop import PretrainConfig, pretrain
-from nutime.pretrain.probe import linear_probe_on, probe_data
+from nutime.pretrain.monitor import linear_probe_on, probe_data
 
 NETWORK = NuTimeConfig(depth=3, head_dim=16, mlp_dim=256)
 RECIPE = PretrainConfig(

@@ -20,7 +20,7 @@ from nutime import NuTimeConfig
 from nutime.data.crops import FlatSeries
 from nutime.model.network import NuTimeNetwork
 from nutime.pretrain.byol import BYOL
-from nutime.pretrain.pool import Pool
+from nutime.pretrain.sampling import Pool
 from nutime.pretrain.schedule import Schedule
 from nutime.pretrain.step import PretrainStep, StepConfig
 

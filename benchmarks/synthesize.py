@@ -6,7 +6,7 @@ import json
 import sys
 from time import perf_counter
 
-from nutime.data.synthetic import BATCH, draw_batch, synthesize
+from nutime.data.corpus.synthetic import BATCH, draw_batch, synthesize
 
 BATCHES = 20
 

@@ -1,14 +1,53 @@
-"""What all tests share: the kernels run where there is no GPU, and a slow machine fails nothing."""
+"""What all tests share: kernels run without a GPU, and a tiny random encoder with one estimator of each kind."""
 
 import os
+import signal
 
 import hypothesis
+import pytest
 import torch
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read once, when triton is first imported
 
+from nutime.encoder import NuTime
+from nutime.estimators.classifier import NuTimeClassifier
+from nutime.estimators.clusterer import NuTimeClusterer
+from nutime.estimators.detector import NuTimeDetector
+from nutime.estimators.embedder import NuTimeEmbedder
+from nutime.model.config import NuTimeConfig
+
 torch.set_num_threads(1)  # the tensors of tests are small: threads would only wait for each other
 
 hypothesis.settings.register_profile("nutime", deadline=None)
 hypothesis.settings.load_profile("nutime")
+
+# Widths of 32 and more give the same digits whatever the size of a batch, as those of the real encoders do.
+TINY = NuTimeConfig(window=4, length=32, dim=32, depth=1, heads=2, head_dim=16, mlp_dim=32, scalar_dim=8, scales=3)
+KINDS = {
+    "classifier": lambda encoder: NuTimeClassifier(encoder=encoder, random_state=0),
+    "embedder": lambda encoder: NuTimeEmbedder(encoder=encoder),
+    "clusterer": lambda encoder: NuTimeClusterer(encoder=encoder, n_clusters=2, random_state=0),
+    "detector": lambda encoder: NuTimeDetector(encoder=encoder, contamination=0.1),
+}
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory):
+    """Return the folder of the tiny encoder."""
+    torch.manual_seed(0)
+    return str(NuTime(TINY).save(tmp_path_factory.mktemp("encoder")))
+
+
+@pytest.fixture(params=list(KINDS))
+def estimator(request, encoder):
+    """Return each kind of estimator in turn, unfitted."""
+    return KINDS[request.param](encoder)
+
+
+@pytest.fixture
+def ctrl_c():
+    """Have SIGINT interrupt, also where the tests run in the background and inherit that it does nothing."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nutime.data.archives import load_dataset
     from nutime.encoder import NuTime
+    from nutime.estimators.classifier import NuTimeClassifier
+    from nutime.estimators.clusterer import NuTimeClusterer
+    from nutime.estimators.detector import NuTimeDetector
+    from nutime.estimators.embedder import NuTimeEmbedder
     from nutime.model.config import NuTimeConfig
-    from nutime.transfer.classifier import NuTimeClassifier
-    from nutime.transfer.clusterer import NuTimeClusterer
-    from nutime.transfer.detector import NuTimeDetector
-    from nutime.transfer.embedder import NuTimeEmbedder
 
 _HOMES = {
     "NuTime": "nutime.encoder",
-    "NuTimeClassifier": "nutime.transfer.classifier",
-    "NuTimeClusterer": "nutime.transfer.clusterer",
+    "NuTimeClassifier": "nutime.estimators.classifier",
+    "NuTimeClusterer": "nutime.estimators.clusterer",
     "NuTimeConfig": "nutime.model.config",
-    "NuTimeDetector": "nutime.transfer.detector",
-    "NuTimeEmbedder": "nutime.transfer.embedder",
+    "NuTimeDetector": "nutime.estimators.detector",
+    "NuTimeEmbedder": "nutime.estimators.embedder",
     "load_dataset": "nutime.data.archives",
 }
 

@@ -24,18 +24,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nutime.encoder import NuTime
+from nutime.estimators import storage
+from nutime.estimators.base import SeriesEstimator, Strategy
+from nutime.estimators.classifier import NuTimeClassifier
+from nutime.estimators.clusterer import NuTimeClusterer
+from nutime.estimators.detector import NuTimeDetector
+from nutime.finetune.ensemble import POOL, PROBE_POOL, VARIANCE_EPSILON
+from nutime.finetune.features import chosen_features, embedding_size
+from nutime.finetune.finetuned import FineTuned
+from nutime.finetune.probe import LinearProbe
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import check_pool, points_for
 from nutime.model.transformer import Layer
-from nutime.transfer import storage
-from nutime.transfer.base import SeriesEstimator, Strategy
-from nutime.transfer.classifier import NuTimeClassifier
-from nutime.transfer.clusterer import NuTimeClusterer
-from nutime.transfer.detector import NuTimeDetector
-from nutime.transfer.features import chosen_features, embedding_size
-from nutime.transfer.finetune import FineTuned
-from nutime.transfer.probe import LinearProbe
-from nutime.transfer.stack import POOL, PROBE_POOL, VARIANCE_EPSILON
 from nutime.version import own_version
 
 CONTRACT = (
@@ -216,7 +216,7 @@ class _Columns(nn.Module):
 
 
 def _features(embedding: _Embedding, channels: int, count: int) -> nn.Module:
-    """Return what a probe reads of an embedding, see :mod:`~nutime.transfer.features`."""
+    """Return what a probe reads of an embedding, see :mod:`~nutime.finetune.features`."""
     size = embedding_size(embedding.encoder.config, embedding.pool, channels)
     if count == size:
         return embedding

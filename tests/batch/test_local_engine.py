@@ -16,11 +16,11 @@ from parquet_sets import list_table, vectors, walks, write_set
 from typer.testing import CliRunner
 
 from nutime import NuTimeClassifier, NuTimeDetector
-from nutime.batch import tables
+from nutime.batch import parquet as tables
+from nutime.batch.answers import answers, pack, unpack
 from nutime.batch.local import run_local
-from nutime.batch.models import answers, pack, unpack
-from nutime.batch.tables import DataSet
-from nutime.transfer.storage import open_model
+from nutime.batch.parquet import DataSet
+from nutime.estimators.storage import open_model
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "batch_embed.py"
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from parquet_sets import walks, write_set
 
-from nutime.batch import tables
+from nutime.batch import parquet as tables
 from nutime.batch.local import run_local
-from nutime.batch.tables import DataSet
+from nutime.batch.parquet import DataSet
 
 ray = pytest.importorskip("ray", reason="Ray is an extra: pip install 'nutime[ray]'")
 psutil = pytest.importorskip("psutil", reason="workers to kill are found with psutil")
@@ -19,7 +19,7 @@ psutil = pytest.importorskip("psutil", reason="workers to kill are found with ps
 PIECES = 10
 DIE_WRITING = """
 import os, signal, sys
-from nutime.batch.tables import fresh_file
+from nutime.batch.parquet import fresh_file
 with fresh_file(sys.argv[1] + "/part-000002.parquet") as file:
     file.write(b"PAR1")
     os.kill(os.getpid(), signal.SIGKILL)

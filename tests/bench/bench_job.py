@@ -8,7 +8,7 @@ from bench_data import tiny_encoder
 from nutime.bench.methods import Finetune
 from nutime.bench.results import ResultFile
 from nutime.bench.run import run
-from nutime.transfer import trainer
+from nutime.finetune import train as trainer
 
 SETS = ("Chinatown", "Coffee", "BeetleFly", "BirdChicken", "SonyAIBORobotSurface1")
 

@@ -17,11 +17,11 @@ from nutime.bench.results import ResultFile, filed_as
 from nutime.bench.run import run
 from nutime.bench.tfc import Repeated, load_trials
 from nutime.data.archives import Dataset, find_set
-from nutime.data.build import synthesize_corpus
-from nutime.data.corpus import Corpus
+from nutime.data.corpus.build import synthesize_corpus
+from nutime.data.corpus.store import Corpus
 from nutime.encoder import NuTime
+from nutime.finetune import train as trainer
 from nutime.pretrain.fitting import fit_to_corpus
-from nutime.transfer import trainer
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,8 @@ from bench_job import SETS
 from nutime.bench.methods import Finetune, Probe
 from nutime.bench.results import ResultFile
 from nutime.bench.run import run
-from nutime.transfer import trainer
-from nutime.transfer.trainer import Trainer
+from nutime.finetune import train as trainer
+from nutime.finetune.train import Trainer
 
 
 @pytest.fixture(autouse=True)

@@ -16,9 +16,9 @@ from nutime import NuTimeClassifier, NuTimeClusterer, NuTimeDetector, NuTimeEmbe
 from nutime.cli import main
 from nutime.cli.everyday import SHIPPED, Pool
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
+from nutime.estimators.classifier import STRATEGIES
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import POOLS
-from nutime.transfer.classifier import STRATEGIES
 
 TINY = NuTimeConfig(window=4, length=32, dim=32, depth=1, heads=2, head_dim=16, mlp_dim=32, scalar_dim=8, scales=3)
 COMMANDS = ["embed", "fit", "predict", "cluster", "detect"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nutime.data.formats import FormatError, read_records
+from nutime.data.formats.read import FormatError, read_records
 
 
 def write(path, content):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from format_files import refusal, values_of
 
-from nutime.data.formats import FormatError, read_file, read_records
+from nutime.data.formats.read import FormatError, read_file, read_records
 
 
 @pytest.fixture

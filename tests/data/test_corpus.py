@@ -9,9 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nutime.data.build import build_corpus, synthesize_corpus
-from nutime.data.corpus import CORPUS_INDEX, Corpus, CorpusWriter, Source
-from nutime.data.synthetic import synthesize
+from nutime.data.corpus.build import build_corpus, synthesize_corpus
+from nutime.data.corpus.store import CORPUS_INDEX, Corpus, CorpusWriter, Source
+from nutime.data.corpus.synthetic import synthesize
 
 REAL = Path(os.environ.get("NUTIME_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
 needs_data = pytest.mark.skipif(not (REAL / "catalog.csv").is_file(), reason="no archive data folder")

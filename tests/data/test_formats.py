@@ -12,7 +12,7 @@ from format_files import refusal, values_of, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nutime.data.formats import FORMATS, FormatError, is_series_file, read_file, read_records
+from nutime.data.formats.read import FORMATS, FormatError, is_series_file, read_file, read_records
 
 # ---- round trips --------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nutime.data.formats import FORMATS, FormatError, read_records
+from nutime.data.formats.read import FORMATS, FormatError, read_records
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from format_files import refusal, values_of, write
 
-from nutime.data.formats import Record, read_file, read_records
+from nutime.data.formats.read import Record, read_file, read_records
 
 TS = "@univariate true\n@equalLength true\n@seriesLength 3\n@classLabel true a b\n@data\n"
 TS_TWO = "@univariate false\n@dimensions 2\n@equalLength false\n@classLabel true a b\n@data\n"

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nutime.data.repeats import RepeatFinder
+from nutime.data.corpus.repeats import RepeatFinder
 from nutime.data.series import resample
 
 pytestmark = pytest.mark.filterwarnings("error")

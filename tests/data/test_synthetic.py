@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nutime.data import _generators, synthetic
-from nutime.data.synthetic import BATCH, EFFECTS, GENERATORS, OPERATORS, draw_batch, stream, synthesize
+from nutime.data.corpus import generators as _generators
+from nutime.data.corpus import synthetic
+from nutime.data.corpus.synthetic import BATCH, EFFECTS, GENERATORS, OPERATORS, draw_batch, stream, synthesize
 
 pytestmark = pytest.mark.filterwarnings("error")
 

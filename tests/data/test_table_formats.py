@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from format_files import refusal, values_of, write
 
-from nutime.data.formats import read_file, read_records
+from nutime.data.formats.read import read_file, read_records
 
 # ---- .csv, wide ---------------------------------------------------------------------------------------
 

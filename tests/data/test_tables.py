@@ -16,8 +16,8 @@ from format_files import write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nutime.data.formats import FormatError, read_file
-from nutime.data.tables import WRITERS, check_folder, check_output, read_table, replacing_folder, write_table
+from nutime.data.formats.read import FormatError, read_file
+from nutime.data.results import WRITERS, check_folder, check_output, read_table, replacing_folder, write_table
 
 LABELLED = "kind,t0,t1,t2\nwalk,1,2,3\nrun,4,5,6\n"
 ANYTHING = {

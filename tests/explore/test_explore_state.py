@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 
-from nutime.data.formats import FORMATS
+from nutime.data.formats.read import FORMATS
 from nutime.data.series import resample
 from nutime.encoder import NuTime
+from nutime.estimators.clusterer import NuTimeClusterer
+from nutime.estimators.detector import NuTimeDetector
 from nutime.explore import state
 from nutime.explore.state import Analysis, Collection, Desk, nearest, open_collection, read_upload
-from nutime.transfer.clusterer import NuTimeClusterer
-from nutime.transfer.detector import NuTimeDetector
 
 TEXT_FILES = {
     "mine.csv": "label,a,b,c\nx,1,2,3\ny,4,5,6\n",

@@ -19,8 +19,8 @@ import pytest
 import torch
 
 import nutime
-from nutime.data.corpus import Corpus, CorpusWriter
-from nutime.data.tables import check_folder, check_output, replacing_folder, write_table
+from nutime.data.corpus.store import Corpus, CorpusWriter
+from nutime.data.results import check_folder, check_output, replacing_folder, write_table
 from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
 from nutime.pretrain.checkpoint import checkpoints, load_newest, save_checkpoint
@@ -105,7 +105,7 @@ def test_a_place_that_cannot_be_a_folder_is_refused_before_any_work_is_done(tmp_
 WRITE_SLOWLY = """
 import sys, time
 import numpy as np
-from nutime.data.corpus import CorpusWriter
+from nutime.data.corpus.store import CorpusWriter
 def series():
     for index in range(10**6):
         yield np.ones(5000)

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from nutime.encoder import NuTime
+from nutime.estimators.classifier import NuTimeClassifier
+from nutime.finetune import train as trainer
+from nutime.finetune.train import Stack
 from nutime.model.config import NuTimeConfig
-from nutime.transfer import trainer
-from nutime.transfer.classifier import NuTimeClassifier
-from nutime.transfer.trainer import Stack
 
 TINY = NuTimeConfig(window=4, length=16, dim=8, depth=1, heads=1, head_dim=8, mlp_dim=8, scalar_dim=4, scales=3)
 

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nutime.data.corpus import Corpus, CorpusWriter
-from nutime.data.formats import read_records
+from nutime.data.corpus.store import Corpus, CorpusWriter
+from nutime.data.formats.read import read_records
 from nutime.data.series import as_series
 from nutime.encoder import NuTime
+from nutime.estimators import storage
+from nutime.estimators.classifier import NuTimeClassifier
 from nutime.model.config import NuTimeConfig
-from nutime.transfer import storage
-from nutime.transfer.classifier import NuTimeClassifier
 
 TINY = NuTimeConfig(window=4, length=16, dim=8, depth=1, heads=1, head_dim=8, mlp_dim=8, scalar_dim=4, scales=3)
 SECONDS = 10  # of processor time; the bombs below ask for minutes, or for ever

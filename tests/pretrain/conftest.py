@@ -1,7 +1,7 @@
 import pytest
 from tiny_recipe import TINY
 
-from nutime.data.build import synthesize_corpus
+from nutime.data.corpus.build import synthesize_corpus
 from nutime.pretrain.loop import PretrainConfig
 
 

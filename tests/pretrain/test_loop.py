@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from tiny_recipe import TINY
 
 from nutime import NuTime
-from nutime.data.build import synthesize_corpus
-from nutime.data.corpus import CorpusWriter
+from nutime.data.corpus.build import synthesize_corpus
+from nutime.data.corpus.store import CorpusWriter
 from nutime.pretrain.checkpoint import checkpoints
 from nutime.pretrain.loop import NonFiniteLossError, pretrain
 

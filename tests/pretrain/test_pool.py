@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from nutime.model.noise import Noise
-from nutime.pretrain.pool import Pool, ResidentPool, StreamingPool, pool_for, source_shares
+from nutime.pretrain.sampling import Pool, ResidentPool, StreamingPool, pool_for, source_shares
 
 CPU = torch.device("cpu")
 

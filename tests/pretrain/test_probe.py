@@ -4,7 +4,7 @@ import torch
 from tiny_recipe import TINY
 
 from nutime import NuTime
-from nutime.pretrain.probe import LabelledSet, linear_probe_on, probe_data
+from nutime.pretrain.monitor import LabelledSet, linear_probe_on, probe_data
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from tiny_recipe import TINY
 from nutime.data.crops import FlatSeries
 from nutime.model.network import NuTimeNetwork
 from nutime.pretrain.byol import BYOL
-from nutime.pretrain.pool import ResidentPool
+from nutime.pretrain.sampling import ResidentPool
 from nutime.pretrain.schedule import Schedule
 from nutime.pretrain.step import PretrainStep, StepConfig
 

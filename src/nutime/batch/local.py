@@ -8,8 +8,8 @@ from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from nutime.batch.models import DEFAULT_POOL
-from nutime.batch.tables import (
+from nutime.batch.answers import DEFAULT_POOL
+from nutime.batch.parquet import (
     DataSet,
     Extent,
     Piece,

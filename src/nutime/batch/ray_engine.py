@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nutime.batch.answers import DEFAULT_POOL, pack, unpack
 from nutime.batch.local import Report
-from nutime.batch.models import DEFAULT_POOL, pack, unpack
-from nutime.batch.tables import (
+from nutime.batch.parquet import (
     DataSet,
     Extent,
     Piece,

@@ -22,7 +22,7 @@ import numpy as np
 from nutime.bench.ablations import FROM_SCRATCH
 from nutime.bench.methods import Answer, Finetune, Name
 from nutime.data.archives import ARCHIVE, Dataset
-from nutime.data.corpus import Corpus, CorpusWriter
+from nutime.data.corpus.store import Corpus, CorpusWriter
 from nutime.data.series import as_series
 from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig

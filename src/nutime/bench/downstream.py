@@ -34,9 +34,9 @@ from nutime.bench.methods import Answer, Name
 from nutime.bench.tfc import Trials, load_trials
 from nutime.data.archives import Dataset, find_set
 from nutime.encoder import NuTime
-from nutime.transfer.classifier import NuTimeClassifier
-from nutime.transfer.clusterer import NuTimeClusterer
-from nutime.transfer.detector import NuTimeDetector
+from nutime.estimators.classifier import NuTimeClassifier
+from nutime.estimators.clusterer import NuTimeClusterer
+from nutime.estimators.detector import NuTimeDetector
 
 #: UCR sets whose classes are states of health, of order or of quality.
 STATES = (

@@ -1,4 +1,4 @@
-"""The few-shot benchmark: :func:`~nutime.transfer.fewshot.few_shot` on the sets of the paper's Table 13."""
+"""The few-shot benchmark: :func:`~nutime.finetune.fewshot.few_shot` on the sets of the paper's Table 13."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from nutime.bench.methods import Answer, Name
 from nutime.data.archives import Dataset
 from nutime.encoder import NuTime
-from nutime.transfer.fewshot import few_shot
+from nutime.finetune.fewshot import few_shot
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from sklearn.metrics import accuracy_score, f1_score
 from nutime.data.archives import Dataset
 from nutime.data.series import as_series
 from nutime.encoder import NuTime
-from nutime.transfer.base import TrainingSet
-from nutime.transfer.classifier import NuTimeClassifier
-from nutime.transfer.finetune import FineTuned
-from nutime.transfer.trainer import LOOKS
+from nutime.estimators.base import TrainingSet
+from nutime.estimators.classifier import NuTimeClassifier
+from nutime.finetune.finetuned import FineTuned
+from nutime.finetune.train import LOOKS
 
 
 class Name(NamedTuple):

@@ -21,7 +21,7 @@ import numpy as np
 from nutime.bench.methods import Answer, Method, Name
 from nutime.bench.run import load_local
 from nutime.data.archives import Dataset, draw_splits, find_set, load_dataset
-from nutime.data.repeats import RepeatFinder
+from nutime.data.corpus.repeats import RepeatFinder
 from nutime.data.series import as_series
 
 #: In the order of the paper's tables.

@@ -18,12 +18,12 @@ from nutime.cli.everyday import Engine, bar, progress_bars
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from nutime.batch.tables import DataSet, Extent
+    from nutime.batch.parquet import DataSet, Extent
 
 
 def is_streamed(source: str, out: str, engine: Engine, workers: int | None, device: str | None) -> bool:
     """Tell whether a command goes from Parquet to Parquet piece by piece; refuse what no engine can do."""
-    from nutime.batch.tables import SUFFIX, is_data_set
+    from nutime.batch.parquet import SUFFIX, is_data_set
 
     if workers is not None and engine != Engine.RAY:
         raise typer.BadParameter("only --engine ray has them", param_hint="--workers")
@@ -54,7 +54,7 @@ def stream(
 
 def page_of(source: str, out: str, extent: Extent) -> tuple[RenderableType, RenderableType]:
     """Describe what was read and what was written."""
-    from nutime.batch.tables import names_of
+    from nutime.batch.parquet import names_of
 
     length = f"length {extent.longest}"
     if extent.shortest < extent.longest:

@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from nutime.data.corpus import Corpus
+    from nutime.data.corpus.store import Corpus
 
 app = typer.Typer(help="Build, describe or invent a pretraining corpus.", no_args_is_help=True)
 
@@ -40,7 +40,7 @@ def build(
     """
     from rich.console import Console
 
-    from nutime.data.build import build_corpus
+    from nutime.data.corpus.build import build_corpus
 
     with Console(stderr=True).status("reading") as status:
         corpus = build_corpus(sources, out, data_dir=data_dir, overwrite=overwrite, progress=status.update)
@@ -62,7 +62,7 @@ def synth(
     """
     from rich.console import Console
 
-    from nutime.data.build import synthesize_corpus
+    from nutime.data.corpus.build import synthesize_corpus
 
     with Console(stderr=True).status("drawing"):
         corpus = synthesize_corpus(count, out, length=length, seed=seed, overwrite=overwrite)
@@ -77,7 +77,7 @@ def info(
 
     Example: `nutime corpus info corpus`
     """
-    from nutime.data.corpus import Corpus
+    from nutime.data.corpus.store import Corpus
 
     _print(Corpus.open(path), as_json)
 

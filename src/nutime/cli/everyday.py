@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress
 
+    from nutime.data.results import Results
     from nutime.data.series import Array
-    from nutime.data.tables import Results
 
 SHIPPED = "nutime-base"
 STANDARD = "-"
@@ -97,7 +97,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for 
 
 def check_places(out: str, as_json: bool, inputs: Sequence[str | None], save: str | None = None) -> None:
     """Refuse places that results, JSON or a model cannot be written to, before any work is done."""
-    from nutime.data.tables import check_folder, check_output
+    from nutime.data.results import check_folder, check_output
 
     if as_json and out == STANDARD:
         raise typer.BadParameter("results (-o -) and JSON cannot share standard output", param_hint="--json")
@@ -151,7 +151,7 @@ def in_chunks(
 
 def save_model(estimator: Any, folder: str | None) -> None:
     """Save a fitted estimator, all of it or nothing, where a folder is given."""
-    from nutime.data.tables import replacing_folder
+    from nutime.data.results import replacing_folder
 
     if folder:
         with replacing_folder(folder) as fresh:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table as Grid
 
-    from nutime.data.formats import Table
-    from nutime.data.tables import Results
-    from nutime.transfer.validation import Validation
+    from nutime.data.formats.read import Table
+    from nutime.data.results import Results
+    from nutime.evaluate import Validation
 
     Summary: TypeAlias = tuple[dict[str, Any], list[RenderableType]]
 
@@ -34,7 +34,7 @@ def input_line(source: str, series: Table) -> str:
 
 def output_line(out: str, columns: Results) -> str:
     """Say where results are and how their columns are called."""
-    from nutime.data.tables import flatten
+    from nutime.data.results import flatten
 
     names = list(columns if out.lower().endswith(".npz") else flatten(columns))
     listed = ", ".join(names if len(names) <= 8 else [*names[:4], "…", names[-1]])

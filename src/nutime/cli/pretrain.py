@@ -46,7 +46,7 @@ def pretrain(
     """
     from nutime.model.config import NuTimeConfig
     from nutime.pretrain import loop
-    from nutime.pretrain.probe import linear_probe_on, probe_data
+    from nutime.pretrain.monitor import linear_probe_on, probe_data
 
     if sampling not in ("size", "sqrt", "uniform"):
         raise typer.BadParameter("use size, sqrt or uniform", param_hint="--sampling")

@@ -62,7 +62,7 @@ def serve(
             f"no module {error.name!r}; install the service with: pip install 'nutime[serve]'"
         ) from None
     from nutime.devices import usable_device
-    from nutime.transfer.storage import open_model
+    from nutime.estimators.storage import open_model
 
     limits = Limits(max_body, max_series, max_length, max_requests, timeout, batch_series, batch_wait)
     app = create_app(open_model(model, usable_device(device)), limits)

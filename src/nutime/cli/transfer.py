@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from nutime import NuTime, NuTimeClassifier
     from nutime.cli import pages
-    from nutime.data.formats import Table
-    from nutime.data.tables import Results
+    from nutime.data.formats.read import Table
+    from nutime.data.results import Results
 
 FOLDS = 5
 HOLDOUT = 0.2
@@ -70,9 +70,9 @@ def embed(
 
     Example: `nutime embed series.csv -o embeddings.parquet`
     """
-    from nutime.batch.tables import DataSet, names_of
+    from nutime.batch.parquet import DataSet, names_of
     from nutime.cli import batch, pages
-    from nutime.data.tables import read_table, write_table
+    from nutime.data.results import read_table, write_table
 
     if batch.is_streamed(source, out, engine, workers, device):
         encoder = _encoder(weights, device)
@@ -139,8 +139,8 @@ def fit(
 
     from nutime import NuTimeClassifier
     from nutime.cli import pages
-    from nutime.data.tables import check_folder, read_table
-    from nutime.transfer.validation import RememberingEncoder, validate
+    from nutime.data.results import check_folder, read_table
+    from nutime.evaluate import RememberingEncoder, validate
 
     check_folder(out)
     training = read_table(source, "train", label_column=label, id_column=identity)
@@ -189,7 +189,7 @@ def _parts(
     labels: NDArray[Any], holdout: float | None, folds: int, seed: int
 ) -> tuple[NDArray[Any], dict[str, float]]:
     """Return the part of each series in the measurement, and the number of folds or the share held out."""
-    from nutime.transfer.validation import deal_folds, hold_out
+    from nutime.evaluate import deal_folds, hold_out
 
     if holdout is not None:
         return hold_out(labels, holdout, seed), {"holdout": holdout}
@@ -218,10 +218,10 @@ def predict(
 
     Example: `nutime predict model new.csv -o predictions.csv`
     """
-    from nutime.batch.models import answers
-    from nutime.batch.tables import DataSet, read_answers
+    from nutime.batch.answers import answers
+    from nutime.batch.parquet import DataSet, read_answers
     from nutime.cli import batch, pages
-    from nutime.data.tables import read_table, write_table
+    from nutime.data.results import read_table, write_table
 
     if batch.is_streamed(source, out, engine, workers, device):
         estimator = _load(model, device)
@@ -291,8 +291,8 @@ def cluster(
     """
     from nutime import NuTimeClusterer
     from nutime.cli import pages
-    from nutime.data.tables import read_table, write_table
-    from nutime.transfer.validation import RememberingEncoder
+    from nutime.data.results import read_table, write_table
+    from nutime.evaluate import RememberingEncoder
 
     everyday.check_places(out, as_json, [source], save)
     series = read_table(source, label_column=label, id_column=identity)
@@ -339,11 +339,11 @@ def detect(
     if not 0 < contamination <= 0.5:
         raise typer.BadParameter("must be above 0 and at most 0.5", param_hint="--contamination")
     from nutime import NuTimeDetector
-    from nutime.batch.models import answers
-    from nutime.batch.tables import DataSet, check_output, read_answers
+    from nutime.batch.answers import answers
+    from nutime.batch.parquet import DataSet, check_output, read_answers
     from nutime.cli import batch, pages
-    from nutime.data.tables import check_folder, read_table, write_table
-    from nutime.transfer.validation import RememberingEncoder
+    from nutime.data.results import check_folder, read_table, write_table
+    from nutime.evaluate import RememberingEncoder
 
     streamed = batch.is_streamed(source, out, engine, workers, device)
     if streamed and reference is None and (engine == Engine.RAY or not Path(source).is_file()):
@@ -392,7 +392,7 @@ def _encoder(weights: str, device: str | None) -> NuTime:
 
 def _load(model: str, device: str | None) -> Any:
     from nutime.devices import usable_device
-    from nutime.transfer import storage
+    from nutime.estimators import storage
 
     return storage.load(model, usable_device(device))
 

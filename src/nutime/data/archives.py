@@ -44,8 +44,8 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.data._array_formats import array_names, read_set
-from nutime.data._source import Source
+from nutime.data.formats.arrays import array_names, read_set
+from nutime.data.formats.source import Source
 from nutime.data.series import Array
 
 Labels: TypeAlias = NDArray[np.str_]
@@ -320,7 +320,7 @@ def _read_npz(path: Path, split: str) -> Part:
 
 
 def _read_published(path: Path) -> Part:
-    from nutime.data.formats import read_file
+    from nutime.data.formats.read import read_file
 
     table = read_file(path)
     if table.labels is None:

@@ -28,11 +28,11 @@ from sklearn.manifold import TSNE
 from sklearn.preprocessing import StandardScaler
 
 from nutime.data.archives import load_dataset
-from nutime.data.formats import is_series_file, read_file
+from nutime.data.formats.read import is_series_file, read_file
 from nutime.data.series import Array, as_series, resample
 from nutime.encoder import NuTime
-from nutime.transfer.clusterer import NuTimeClusterer
-from nutime.transfer.detector import NuTimeDetector
+from nutime.estimators.clusterer import NuTimeClusterer
+from nutime.estimators.detector import NuTimeDetector
 
 Float32: TypeAlias = NDArray[np.float32]
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nutime.data.corpus import Corpus
+from nutime.data.corpus.store import Corpus
 from nutime.data.series import Array, resample
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import NuTimeNetwork

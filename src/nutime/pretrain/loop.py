@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import distributed, nn
 
-from nutime.data.corpus import Corpus
+from nutime.data.corpus.store import Corpus
 from nutime.devices import usable_device
 from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
@@ -30,7 +30,7 @@ from nutime.model.network import NuTimeNetwork
 from nutime.pretrain.byol import BYOL, Objective
 from nutime.pretrain.checkpoint import load_newest, save_checkpoint
 from nutime.pretrain.fitting import fit_to_corpus, needs_fitting
-from nutime.pretrain.pool import ResidentPool, Sampling, StreamingPool, pool_for
+from nutime.pretrain.sampling import ResidentPool, Sampling, StreamingPool, pool_for
 from nutime.pretrain.schedule import Schedule
 from nutime.pretrain.step import PretrainStep, StepConfig
 from nutime.version import versions

@@ -16,7 +16,7 @@ from torch import Tensor, distributed, nn
 from nutime.data.crops import crop
 from nutime.model.noise import Noise, hash32
 from nutime.pretrain.byol import BYOL
-from nutime.pretrain.pool import Pool
+from nutime.pretrain.sampling import Pool
 from nutime.pretrain.schedule import Schedule
 
 _WARMUP_RUNS = 3

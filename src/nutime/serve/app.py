@@ -16,9 +16,9 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import PlainTextResponse
 from starlette.requests import ClientDisconnect
 
-from nutime.batch.models import answers
+from nutime.batch.answers import answers
+from nutime.data.results import Results
 from nutime.data.series import Array
-from nutime.data.tables import Results
 from nutime.encoder import NuTime
 from nutime.serve.batching import Batcher
 from nutime.serve.limits import Limits

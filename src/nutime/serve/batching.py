@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from nutime.data.results import Results
 from nutime.data.series import Array
-from nutime.data.tables import Results
 
 
 @dataclass(eq=False)

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.batch.tables import kept_columns
-from nutime.data._arrow_format import columns_of, records_of
-from nutime.data._source import FormatError, Source
+from nutime.batch.parquet import kept_columns
+from nutime.data.formats.arrow import columns_of, records_of
+from nutime.data.formats.source import FormatError, Source
+from nutime.data.results import Results
 from nutime.data.series import EXPECTED, Array, as_series
-from nutime.data.tables import Results
 from nutime.serve.limits import Limits
 
 JSON = "application/json"

@@ -1,0 +1,1 @@
+"""Pretraining corpora: on disk, built from files, or synthetic."""

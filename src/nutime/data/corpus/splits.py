@@ -1,0 +1,205 @@
+"""What of a user's sources may be learned from, and what is held out.
+
+Unusual here: names decide, before a value is read, and where they leave a doubt they decide against
+training. ``Name_TEST``, ``val.pt`` and every array ``X_…`` other than ``X_train`` are held out. So is a
+labelled ``.npz`` that has no split but the name of an evaluation set: whoever evaluates on it will draw the
+test series from it.
+
+In a published folder (``Coffee/Coffee_TRAIN.ts``) the same series may lie in several formats and once more
+channel by channel (``ERingDimension2_TRAIN.arff``) or padded (``JapaneseVowels_eq_TRAIN.ts``); they enter
+once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from nutime.data.archives import ARCHIVE, EXTENSIONS, find_set, load_dataset, sublist
+from nutime.data.corpus.store import CORPUS_INDEX, Corpus, PathLike, Source
+from nutime.data.formats.arrays import read_npz
+from nutime.data.formats.read import FORMATS, is_series_file, read_records
+from nutime.data.formats.source import Source as SourceFile
+from nutime.data.series import Array
+
+MARKED = re.compile(r"(?:(?P<set>.+)[_-])?(?P<split>train|test|val|valid|validation)", re.IGNORECASE)
+ARCHIVES = frozenset(entry.archive for entry in ARCHIVE.values())
+#: Names that an evaluation may draw its test series from.
+EVALUATED = frozenset(entry.name for entry in ARCHIVE.values() if entry.test)
+#: Where the UCR archive keeps second, padded versions of fifteen sets.
+PADDED = "Missing_value_and_variable_length_datasets_adjusted"
+TAKEN_AT_A_TIME = 4096  # series of a corpus
+#: Formats in which folders also keep their documentation.
+PROSE = (".csv", ".txt")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Series with one part to play.
+
+    Attributes:
+        name: of the set they belong to.
+        place: the file, and the array in it where there are several.
+        held_out: whether they must stay out of training.
+        read: opens them; ``(length,)`` or ``(channels, length)`` each, NaN where a value is missing.
+        optional: whether it is no error if they cannot be opened.
+    """
+
+    name: str
+    place: str
+    held_out: bool
+    read: Callable[[], Iterable[Array]]
+    optional: bool = False
+
+
+def find_splits(sources: Sequence[PathLike], data_dir: PathLike | None = None) -> list[Split]:
+    """List what the sources hold, each file once, and whatever else is held out in ``data_dir``.
+
+    Args:
+        sources: archive sets (``GunPoint``), archives (``ucr``), sub-lists (``ucr112``), files or folders.
+        data_dir: the folder of the archives; the environment variable ``NUTIME_DATA`` if not given.
+
+    Raises:
+        ValueError: a source that is unknown, or that has nothing to train on.
+    """
+    if not sources:
+        raise ValueError("no source given; expected archive names, files or folders")
+    found: dict[str, Split] = {}
+    for source in sources:
+        splits = list(_of_source(source, data_dir))
+        if all(split.held_out for split in splits):
+            known = f"no file with one of the suffixes {', '.join(FORMATS)}"
+            holds = "only test and validation series, or a benchmark without a split" if splits else known
+            raise ValueError(f"{source}: nothing to train on; it holds {holds}")
+        found |= {split.place: split for split in splits}
+    home = data_dir or os.environ.get("NUTIME_DATA")
+    beside = _of_path(Path(home).expanduser()) if home else ()
+    found |= {split.place: split for split in beside if split.held_out}
+    return list(found.values())
+
+
+def _of_source(source: PathLike, data_dir: PathLike | None) -> Iterator[Split]:
+    if not isinstance(source, str):
+        return _of_path(Path(source))
+    if source in ARCHIVES:
+        return _of_sets([key for key, entry in ARCHIVE.items() if entry.archive == source], data_dir)
+    if any(source in entry.sublists for entry in ARCHIVE.values()):
+        return _of_sets(sublist(source), data_dir)
+    try:
+        return _of_sets([find_set(source).key], data_dir)
+    except ValueError as error:
+        path = Path(source).expanduser()
+        if not path.exists():
+            raise ValueError(f"{source}: no such file or folder, and {error}") from None
+        return _of_path(path)
+
+
+def _of_sets(keys: Sequence[str], data_dir: PathLike | None) -> Iterator[Split]:
+    """Of a whole archive, sets which cannot be had are left out; a set asked for by name must be there."""
+    for key in keys:
+        for split in ("train", "test"):
+            yield Split(
+                name=key,
+                place=f"{key} ({split})",
+                held_out=split == "test",
+                read=partial(_read_set, key, split, data_dir),
+                optional=split == "test" or len(keys) > 1,
+            )
+
+
+def _read_set(key: str, split: str, data_dir: PathLike | None) -> Array:
+    return load_dataset(key, split=split, data_dir=data_dir).X
+
+
+def _of_path(path: Path) -> Iterator[Split]:
+    if not path.exists():
+        raise ValueError(f"{path}: no such file or folder")
+    if (path / CORPUS_INDEX).is_file():
+        return _of_corpus(path)
+    return _of_folder(path) if path.is_dir() else _of_file(path, PurePosixPath())
+
+
+def _of_corpus(path: Path) -> Iterator[Split]:
+    """List the sources of a corpus: one corpus may be merged into another."""
+    corpus = Corpus.open(path)
+
+    def read(source: Source) -> Iterator[Array]:
+        for first in range(source.first, source.first + source.count, TAKEN_AT_A_TIME):
+            last = min(first + TAKEN_AT_A_TIME, source.first + source.count)
+            part = corpus.take(slice(first, last))
+            yield from np.split(part.values.numpy(), part.starts.numpy()[1:])
+
+    for source in corpus.sources:
+        yield Split(source.name, f"{path.resolve()}[{source.name}]", False, partial(read, source))
+
+
+def _of_folder(root: Path) -> Iterator[Split]:
+    for folder, below, names in os.walk(root, followlinks=True):
+        below[:] = sorted(name for name in below if not name.startswith(".") and name != PADDED)
+        home = Path(folder)
+        files = [home / name for name in sorted(names) if is_series_file(name) and not name.startswith(".")]
+        for path in _without_copies(home, files):
+            for split in _of_file(path, PurePosixPath(home.relative_to(root))):
+                prose = path.suffix.lower() in PROSE and not MARKED.fullmatch(_stem(path))
+                yield replace(split, optional=prose)
+
+
+def _without_copies(home: Path, files: list[Path]) -> list[Path]:
+    """Leave out what a published folder holds twice."""
+    official = re.compile(rf"{re.escape(home.name)}(Dimension\d+|_eq)?_(TRAIN|TEST)")
+    chosen: dict[str, Path] = {}
+    for path in sorted(files, key=lambda path: EXTENSIONS.index(path.suffix) if path.suffix in EXTENSIONS else 99):
+        match = official.fullmatch(_stem(path))
+        if match and not match[1]:
+            chosen.setdefault(match[2], path)
+    if not chosen:
+        return files
+    return [path for path in files if path in chosen.values() or not official.fullmatch(_stem(path))]
+
+
+def _of_file(path: Path, home: PurePosixPath) -> Iterator[Split]:
+    """List the splits of a file; ``home`` is its folder, seen from the source."""
+    stem = _stem(path)
+    own, held_out = stem, False
+    if marked := MARKED.fullmatch(stem):
+        own = marked["set"] or path.resolve().parent.name
+        held_out = marked["split"].lower() != "train"
+    name = str(home if home.name == own else home / own)
+    place = str(path.resolve())
+    if path.suffix.lower() != ".npz":
+        yield Split(name, place, held_out, lambda: _values(read_records(path)))
+        return
+    arrays = _array_names(path)
+    sets = [array for array in arrays if array.startswith("X_")]
+    for array in sets:
+        read = partial(_read_array, path, array.removeprefix("X_"))
+        yield Split(name, f"{place}[{array}]", held_out or array != "X_train", read)
+    if not sets:
+        undivided = "X" in arrays and "y" in arrays and own in EVALUATED
+        yield Split(name, place, held_out or undivided, partial(_read_array, path, None))
+
+
+def _read_array(path: Path, split: str | None) -> Iterator[Array]:
+    return _values(read_npz(SourceFile(path, split)))
+
+
+def _values(records: Iterable[Any]) -> Iterator[Array]:
+    return (record.values for record in records)
+
+
+def _array_names(path: Path) -> list[str]:
+    source = SourceFile(path)
+    with source.decoding(), zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
+def _stem(path: Path) -> str:
+    return Path(path.stem).stem if path.suffix.lower() == ".gz" else path.stem

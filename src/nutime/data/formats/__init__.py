@@ -1,0 +1,1 @@
+"""Readers of files, one module per family of formats."""

@@ -1,0 +1,157 @@
+"""Readers of files that hold all series in one array: ``.npy``, ``.npz`` and the TF-C ``.pt``.
+
+Nothing is unpickled that could run code, and no array is allocated before its header has been checked: shape,
+type and size. ``.npy`` and ``.pt`` are mapped into memory; ``.npz`` is decompressed an array at a time.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import pickletools
+import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import IO, Any, Literal
+
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+from nutime.data.formats.source import Record, Source, quote
+
+npy: Any = npy_format  # numpy leaves this module untyped
+
+SERIES_KEY = re.compile(r"X(_\w+)?")
+HEADER_BYTES = 2**10  # a header may claim 4 GiB, and numpy needs seconds to parse one of 9000 blanks
+NAME_CHARACTERS = 2**9
+NPY_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+def read_npy(source: Source) -> Iterator[Record]:
+    """One array ``(n, length)`` or ``(n, channels, length)``."""
+    with source.decoding():
+        with source.path.open("rb") as file:
+            head = io.BytesIO(file.read(HEADER_BYTES))
+        shape, fortran_order, dtype = _header(source, "the array", head, source.path.stat().st_size)
+        order: Literal["F", "C"] = "F" if fortran_order else "C"
+        X = np.memmap(source.path, dtype, "r", head.tell(), shape, order)
+    _check(source, "the array", X, None)
+    return _records(source, "the array", X, None)
+
+
+def read_npz(source: Source) -> Iterator[Record]:
+    """Arrays ``X`` and ``y``, or ``X_train``, ``y_train``, ``X_test``, ``y_test``, or a single array.
+
+    Any other ``X_*`` with its ``y_*`` is a set of series as well. Without a split all sets are read, in the
+    order of the file.
+    """
+    with source.decoding(), zipfile.ZipFile(source.path) as archive:
+        for name in _wanted(source, array_names(archive)):
+            yield from _records(source, name, *read_set(source, archive, name))
+
+
+def array_names(archive: zipfile.ZipFile) -> list[str]:
+    """Return the names of the arrays of an ``.npz`` file."""
+    return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+
+
+def read_set(source: Source, archive: zipfile.ZipFile, name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Return an array of series of an ``.npz`` file, and its labels if there are any."""
+    labels = "y" + name.removeprefix("X")
+    X = _unpack(source, archive, name)
+    y = _unpack(source, archive, labels) if labels in array_names(archive) else None
+    _check(source, name, X, y)
+    return X, y
+
+
+def _wanted(source: Source, names: list[str]) -> list[str]:
+    sets = [name for name in names if SERIES_KEY.fullmatch(name)] or (names if len(names) == 1 else [])
+    if not sets:
+        raise source.error(f"expected an array X, X_train or X_test, found only {quote(', '.join(names))}")
+    if source.split is None or not any(name.startswith("X_") for name in sets):
+        return sets
+    if f"X_{source.split}" not in sets:
+        raise source.error(f"has no X_{source.split}, only {', '.join(sets)}")
+    return [f"X_{source.split}"]
+
+
+def _unpack(source: Source, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    source.check_expansion(sum(member.file_size for member in archive.infolist()))
+    with archive.open(f"{name}.npy") as member:
+        head = io.BytesIO(member.read(HEADER_BYTES))
+        _header(source, name, head, archive.getinfo(f"{name}.npy").file_size)
+    with archive.open(f"{name}.npy") as member:
+        array: NDArray[Any] = npy.read_array(member, allow_pickle=False)
+        if member.read(1):  # also makes zipfile compare the checksum, which it does at the end only
+            raise source.error(f"{name}: is longer than its header says")
+    return array
+
+
+def _header(source: Source, name: str, head: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, order and type of an array if ``size`` bytes, its header among them, can hold it."""
+    version = npy.read_magic(head)
+    if version not in NPY_HEADERS:
+        raise source.error(f"{name}: npy version {version} is not supported")
+    shape, fortran_order, dtype = NPY_HEADERS[version](head)
+    if dtype.hasobject:
+        raise source.error(f"{name}: holds pickled Python objects, which are not read; save plain numbers")
+    claimed = dtype.itemsize * math.prod(shape)
+    if min(shape, default=0) < 0 or claimed > size:
+        raise source.error(f"{name}: claims {claimed} bytes in shape {shape}, more than the file has")
+    return shape, fortran_order, dtype
+
+
+def read_pt(source: Source) -> Iterator[Record]:
+    """The TF-C files: a dict of tensors, ``samples`` and ``labels``."""
+    import torch
+
+    with source.decoding():
+        mapped = zipfile.is_zipfile(source.path)  # the older torch format cannot be mapped
+        _check_names(source, mapped)
+        content = torch.load(source.path, map_location="cpu", weights_only=True, mmap=mapped)
+        tensors = content if isinstance(content, dict) else {}
+        samples, labels = tensors.get("samples"), tensors.get("labels")
+        if not isinstance(samples, torch.Tensor) or not isinstance(labels, torch.Tensor | None):
+            raise source.error("expected a dict with tensors 'samples' and 'labels'")
+        if samples.nbytes > source.path.stat().st_size:
+            raise source.error(f"samples: claims {samples.nbytes} bytes, more than the file has")
+        X = samples.detach().numpy()
+        y = None if labels is None else labels.detach().numpy()
+    _check(source, "samples", X, y)
+    return _records(source, "samples", X, y)
+
+
+def _check_names(source: Source, zipped: bool) -> None:
+    """Refuse a pickle with long names in it, which torch would search for minutes to explain its refusal."""
+    with ExitStack() as stack:
+        if zipped:
+            archive = stack.enter_context(zipfile.ZipFile(source.path))
+            names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+            pickles = [stack.enter_context(archive.open(name)) for name in names]
+        else:  # a number, a version, a description, and then the tensors
+            pickles = [stack.enter_context(source.path.open("rb"))] * 4
+        for stream in pickles:
+            for _, value, _ in pickletools.genops(stream):
+                if isinstance(value, str) and len(value) > NAME_CHARACTERS:
+                    raise source.error(f"names something by {len(value)} characters, as no file of tensors does")
+
+
+def _check(source: Source, name: str, X: NDArray[Any], y: NDArray[Any] | None) -> None:
+    if X.dtype.kind not in "fiub":
+        raise source.error(f"{name}: dtype {X.dtype} is not numeric")
+    if X.ndim not in (2, 3) or 0 in X.shape:
+        raise source.error(f"{name}: has shape {X.shape}, expected (n, length) or (n, channels, length)")
+    if y is not None and y.shape != X.shape[:1]:
+        raise source.error(f"{name}: has {len(X)} series but the labels have shape {y.shape}")
+    if y is not None and y.dtype.kind not in "fiubUS":
+        raise source.error(f"{name}: labels of dtype {y.dtype}, expected text or numbers")
+
+
+def _records(source: Source, name: str, X: NDArray[Any], y: NDArray[Any] | None) -> Iterator[Record]:
+    for index, values in enumerate(X):
+        where = f"{name}: series {index}: "
+        label = None if y is None else source.label(y[index], where)
+        # A copy of its own, so that a series kept alive does not keep the whole array (or file) with it.
+        yield Record(source.floating(np.array(np.atleast_2d(values)), where), label)

@@ -1,0 +1,195 @@
+"""What commands read and write: series from any address, and tables of results with a row a series.
+
+An address is a file in one of :data:`~nutime.data.formats.read.FORMATS`, ``-`` for a CSV on standard input, or the
+name of an archive set. Results are named arrays; one of shape ``(n, d)``, called ``e``, stays one array in an
+``.npz`` file and is the columns ``e0 … e{d-1}`` everywhere else.
+
+Nothing appears under the name of an output before it is complete, and an output never replaces an input.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nutime.data.formats.read import Split, Table, is_series_file, read_file
+from nutime.data.series import as_series
+
+#: Columns by name, each with a row a series.
+Results: TypeAlias = Mapping[str, NDArray[Any]]
+
+#: The address of standard input and of standard output, both as CSV.
+STANDARD = "-"
+ROWS_AT_A_TIME = 4096
+
+
+def read_table(
+    address: str, split: Split | None = None, *, label_column: str | None = None, id_column: str | None = None
+) -> Table:
+    """Read all series an address stands for, finite as :func:`~nutime.data.series.as_series` returns them.
+
+    Args:
+        address: a file, ``-`` or the name of an archive set; a file comes before a set of the same name.
+        split: what to read of an archive set or of a file with several sets; None reads all.
+        label_column, id_column: as in :func:`~nutime.data.formats.read.read_records`.
+
+    Raises:
+        ValueError: one line that begins with the address.
+    """
+    if address == STANDARD or Path(address).is_file() or is_series_file(address):
+        table = read_file(address, split, label_column=label_column, id_column=id_column)
+    elif label_column or id_column:
+        raise ValueError(f"{address}: no such file; label and id columns can be chosen in files only")
+    else:
+        table = _read_archive(address, split)
+    try:
+        return table._replace(series=as_series(table.series))
+    except ValueError as error:
+        raise ValueError(f"{address}: {error}") from None
+
+
+def _read_archive(name: str, split: Split | None) -> Table:
+    from nutime.data.archives import find_set, load_dataset
+
+    try:
+        find_set(name)
+    except ValueError as error:
+        what = "is a folder, not a file" if Path(name).is_dir() else "no such file"
+        raise ValueError(f"{name}: {what}, and {error}") from None
+    parts = [load_dataset(name, split=part) for part in ([split] if split else ["train", "test"])]
+    series = [np.atleast_2d(values) for part in parts for values in part.X]
+    return Table(series, np.concatenate([part.y for part in parts]), None)
+
+
+def check_output(out: str, *inputs: str) -> None:
+    """Refuse an output that could not be written, before any work is done for it.
+
+    Raises:
+        ValueError: the suffix is unknown, the folder is not there, or ``out`` is one of the ``inputs``.
+    """
+    if out == STANDARD:
+        return
+    path = Path(out)
+    if _suffix(out) is None:
+        raise ValueError(f"{out}: unknown suffix; results are written as {', '.join(WRITERS)}, or to - as CSV")
+    if path.is_dir():
+        raise ValueError(f"{out}: is a folder; name a file")
+    if not path.parent.is_dir():
+        raise ValueError(f"{out}: there is no folder {path.parent}; create it first")
+    _check_writable(path.parent, out)
+    if path.exists() and any(Path(source).exists() and path.samefile(source) for source in inputs):
+        raise ValueError(f"{out}: is the input, which results must not replace; name another file")
+
+
+def check_folder(folder: str | Path) -> None:
+    """Refuse a folder that :func:`replacing_folder` could not write, before any work is done for it."""
+    path = Path(folder).resolve()
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{folder}: is a file; name a folder")
+    _check_writable(next(place for place in (path, *path.parents) if place.exists()), str(folder))
+
+
+def _check_writable(home: Path, out: str) -> None:
+    if not os.access(home, os.W_OK):
+        raise ValueError(f"{out}: the folder {home} is not writable")
+
+
+def write_table(columns: Results, out: str) -> None:
+    """Write results to a file, in the format of its suffix, or to ``-``; a file of that name is replaced."""
+    if out == STANDARD:
+        write_csv(columns, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    suffix = _suffix(out)
+    if suffix is None:
+        raise ValueError(f"{out}: unknown suffix; results are written as {', '.join(WRITERS)}")
+    path = Path(out).resolve()  # of a link, the file it points to is replaced
+    with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as scratch:
+        fresh = Path(scratch, path.name)
+        with fresh.open("wb") as file:
+            WRITERS[suffix](columns, file)
+        fresh.replace(path)
+
+
+@contextmanager
+def replacing_folder(folder: str | Path) -> Iterator[Path]:
+    """Yield a folder to write to, whose files take their places in ``folder`` if the block ends well.
+
+    A new folder appears at once. In one that is there already, files of the same names are replaced.
+    """
+    folder = Path(folder).resolve()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
+        fresh = Path(scratch, folder.name)
+        fresh.mkdir()
+        yield fresh
+        if not folder.exists():
+            fresh.rename(folder)
+            return
+        for file in sorted(path for path in fresh.rglob("*") if path.is_file()):
+            place = folder / file.relative_to(fresh)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(place)
+
+
+def write_csv(columns: Results, file: IO[bytes], delimiter: str = ",") -> None:
+    """Write a line of names and a line a row; a number has all the digits needed to read it back exactly."""
+    import pyarrow as pa
+
+    table = pa.table(flatten(columns))
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(table.column_names)
+    for batch in table.to_batches(max_chunksize=ROWS_AT_A_TIME):
+        cells = [column.cast(pa.string()).to_pylist() for column in batch.columns]
+        writer.writerows(zip(*cells, strict=True))
+    text.detach()
+
+
+def write_parquet(columns: Results, file: IO[bytes]) -> None:
+    """Write a parquet table."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(flatten(columns)), file)
+
+
+def write_npz(columns: Results, file: IO[bytes]) -> None:
+    """Write the arrays as they are, each under its name."""
+    arrays: dict[str, Any] = dict(columns)
+    np.savez(file, **arrays)
+
+
+#: Suffix to writer.
+WRITERS: dict[str, Callable[[Results, IO[bytes]], None]] = {
+    ".csv": write_csv,
+    ".tsv": partial(write_csv, delimiter="\t"),
+    ".parquet": write_parquet,
+    ".npz": write_npz,
+}
+
+
+def flatten(columns: Results) -> dict[str, NDArray[Any]]:
+    """Return one-dimensional columns: ``e`` of shape ``(n, d)`` becomes ``e0 … e{d-1}``."""
+    flat: dict[str, NDArray[Any]] = {}
+    for name, array in columns.items():
+        if array.ndim == 1:
+            flat[name] = array
+        else:
+            flat |= {f"{name}{index}": column for index, column in enumerate(array.T)}
+    return flat
+
+
+def _suffix(out: str) -> str | None:
+    return next((suffix for suffix in WRITERS if out.lower().endswith(suffix)), None)

@@ -1,0 +1,137 @@
+"""A fitted estimator as a folder that any later version reads and that executes nothing.
+
+::
+
+    estimator.json          format, class, parameters, labels
+    estimator.safetensors   all that was learned, as arrays
+    encoder/                the encoder, as written by NuTime.save
+
+The folder is complete: neither the weights the encoder came from nor scikit-learn's version matter any more.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from nutime.documents import one_line, read_document
+from nutime.encoder import NuTime, shipped_weights
+
+if TYPE_CHECKING:
+    import torch
+
+    from nutime.estimators.base import SeriesEstimator
+
+#: Raised when what is written can no longer be read by older versions.
+FORMAT = 1
+DOCUMENT, _ARRAYS, _ENCODER = "estimator.json", "estimator.safetensors", "encoder"
+_HOMES = {
+    "NuTimeClassifier": "nutime.estimators.classifier",
+    "NuTimeClusterer": "nutime.estimators.clusterer",
+    "NuTimeDetector": "nutime.estimators.detector",
+    "NuTimeEmbedder": "nutime.estimators.embedder",
+}
+_LABEL_KINDS = "biufUO"
+_LABEL_BYTES = 2**28  # a dtype of text may claim gigabytes for a label
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+
+
+def save(estimator: SeriesEstimator, folder: str | Path) -> Path:
+    """Write a fitted estimator and its encoder into ``folder``; what is there already is replaced."""
+    params = {
+        name: _plain(value, f"parameter {name}")
+        for name, value in estimator.get_params(deep=False).items()
+        if name != "encoder"  # it travels in its own folder
+    }
+    document = {
+        "format": FORMAT,
+        "class": type(estimator).__name__,
+        "params": params,
+        "n_channels_in": estimator.n_channels_in_,
+        "n_features_in": getattr(estimator, "n_features_in_", None),
+    }
+    if hasattr(estimator, "classes_"):
+        document["classes"] = _encode_labels(estimator.classes_)
+    folder = Path(folder)
+    estimator.encoder_.save(folder / _ENCODER)
+    arrays = {name: np.ascontiguousarray(array) for name, array in estimator.arrays().items()}
+    save_file(arrays, folder / _ARRAYS)
+    (folder / DOCUMENT).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    return folder
+
+
+def load(folder: str | Path, device: torch.device | str = "cpu") -> Any:
+    """Read an estimator of whichever class was saved in ``folder``, to compute on a device."""
+    folder = Path(folder)
+    path = folder / DOCUMENT
+    document = read_document(path, "estimator", FORMAT)
+    arrays = _read_arrays(folder / _ARRAYS)
+    encoder = NuTime.from_pretrained(folder / _ENCODER).to(device)
+    try:
+        home = import_module(_HOMES[document["class"]])
+        params = {name: _from_plain(value) for name, value in document["params"].items()}
+        estimator: SeriesEstimator = getattr(home, document["class"])(encoder=encoder, **params)
+        estimator.encoder_ = encoder
+        estimator.n_channels_in_ = int(document["n_channels_in"])
+        if document["n_features_in"] is not None:
+            estimator.n_features_in_ = int(document["n_features_in"])
+        if "classes" in document:
+            estimator.classes_ = _decode_labels(document["classes"])
+    except _DAMAGE as error:
+        raise ValueError(f"{path}: not written by nutime, or damaged ({one_line(error)})") from None
+    try:
+        estimator.restore(arrays)
+    except _DAMAGE as error:
+        raise ValueError(f"{folder / _ARRAYS}: does not fit {DOCUMENT} ({one_line(error)})") from None
+    return estimator
+
+
+def open_model(name: str | Path, device: torch.device | str = "cpu") -> Any:
+    """Load an encoder by shipped name, folder or hub id, or an estimator from its folder, onto a device."""
+    fitted = str(name) not in shipped_weights() and Path(name, DOCUMENT).is_file()
+    return load(name, device) if fitted else NuTime.from_pretrained(name).to(device)
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        return dict(load_file(path))
+    except (OSError, SafetensorError, *_DAMAGE) as error:
+        raise ValueError(f"{path}: not readable as safetensors ({one_line(error)})") from None
+
+
+def _plain(value: Any, where: str) -> Any:
+    """Return a value as JSON holds it; a dict becomes pairs, since JSON's keys can only be text."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, dict):
+        return {"pairs": [[_plain(key, where), _plain(item, where)] for key, item in value.items()]}
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise ValueError(f"{where} cannot be saved: {type(value).__name__} is neither text, number, bool nor dict")
+
+
+def _from_plain(value: Any) -> Any:
+    return dict(value["pairs"]) if isinstance(value, dict) else value
+
+
+def _encode_labels(labels: NDArray[Any]) -> dict[str, Any]:
+    if labels.dtype.kind not in _LABEL_KINDS:
+        raise ValueError(f"labels of dtype {labels.dtype} cannot be saved; use text, integers, bools or floats")
+    return {"dtype": labels.dtype.str, "values": [_plain(label, "a label") for label in labels.tolist()]}
+
+
+def _decode_labels(document: dict[str, Any]) -> NDArray[Any]:
+    dtype, values = np.dtype(document["dtype"]), document["values"]
+    if dtype.kind not in _LABEL_KINDS or not 0 <= dtype.itemsize * len(values) <= _LABEL_BYTES:
+        raise ValueError(f"{len(values)} labels of dtype {dtype}")
+    labels = np.array(values, dtype)
+    if labels.ndim != 1:
+        raise ValueError(f"labels of shape {labels.shape}")
+    return labels

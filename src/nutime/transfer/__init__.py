@@ -1,1 +1,0 @@
-"""From an encoder to answers."""

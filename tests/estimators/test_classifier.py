@@ -1,0 +1,176 @@
+"""NuTimeClassifier: labels of any type, weights, probabilities, and its place in scikit-learn's tools."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from nutime.estimators.classifier import NuTimeClassifier
+from waves import refusal, wave_table, waves
+
+
+@pytest.fixture
+def classifier(encoder):
+    return NuTimeClassifier(encoder=encoder)
+
+
+def three_classes():
+    first, _ = waves(n=30)
+    return first, np.arange(30) % 3
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["slow", "fast"],
+        [7, -3],
+        [True, False],
+        [0.0, 1.0],
+        np.array(["slow", "fast"], dtype=object),
+        np.array([3, 10], dtype=object),
+        pd.Categorical(["slow", "fast"]),
+    ],
+    ids=["str", "int", "bool", "float", "object-str", "object-int", "categorical"],
+)
+def test_labels_come_back_as_they_were_given(classifier, names):
+    X, codes = waves()
+    y = np.asarray(names)[codes]
+    predicted = classifier.fit(X, y).predict(X)
+    assert predicted.dtype == y.dtype
+    assert predicted.tolist() == y.tolist()
+    assert classifier.classes_.tolist() == sorted(np.asarray(names).tolist())
+
+
+def test_slow_and_fast_waves_are_told_apart(classifier):
+    assert classifier.fit(*waves(seed=0)).score(*waves(seed=1)) == 1
+
+
+@pytest.mark.parametrize("data", [waves, three_classes], ids=["two-classes", "three-classes"])
+def test_probabilities_sum_to_one_and_rank_as_the_prediction(classifier, data):
+    X, y = data()
+    classifier.fit(X, y)
+    probabilities = classifier.predict_proba(X)
+    assert probabilities.shape == (len(y), len(set(y)))
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    np.testing.assert_array_equal(classifier.classes_[probabilities.argmax(axis=1)], classifier.predict(X))
+
+
+def test_the_decision_for_two_classes_is_the_log_odds_of_the_second(classifier):
+    X, y = waves()
+    classifier.fit(X, y)
+    first, second = classifier.predict_proba(X).T
+    np.testing.assert_allclose(classifier.decision_function(X), np.log(second / first), rtol=1e-6)
+
+
+def test_the_decision_for_three_classes_has_a_column_each(classifier):
+    X, y = three_classes()
+    assert classifier.fit(X, y).decision_function(X).shape == (len(y), 3)
+
+
+# ---- weights ------------------------------------------------------------------------------------------
+
+
+def test_a_series_of_weight_zero_counts_as_if_it_were_not_there(classifier):
+    X, y = three_classes()
+    weighted = classifier.fit(X, y, sample_weight=(y != 2).astype(float))
+    assert weighted.classes_.tolist() == [0, 1]
+    chance = weighted.predict_proba(X)
+    kept = np.flatnonzero(y != 2)
+    np.testing.assert_allclose(chance, classifier.fit([X[i] for i in kept], y[kept]).predict_proba(X), rtol=1e-6)
+
+
+def test_a_heavier_class_is_predicted_more_often(classifier):
+    series, _ = waves(n=12)
+    X, y = series + series, np.repeat([0, 1], 12)  # the same series in both classes: nothing tells them apart
+    light = classifier.fit(X, y).predict_proba(X)[:, 1]
+    heavy = classifier.set_params(class_weight={1: 50}).fit(X, y).predict_proba(X)[:, 1]
+    assert (heavy > light + 0.2).all()
+
+
+def test_balanced_weights_equal_the_dict_that_balances(classifier):
+    X, y = waves()
+    y[:8] = 0
+    counts = np.bincount(y)
+    by_hand = {label: len(y) / (2 * count) for label, count in enumerate(counts)}
+    balanced = classifier.set_params(class_weight="balanced").fit(X, y).predict_proba(X)
+    np.testing.assert_array_equal(balanced, classifier.set_params(class_weight=by_hand).fit(X, y).predict_proba(X))
+
+
+def test_class_weights_know_labels_of_text(classifier):
+    X, codes = waves()
+    y = np.array(["slow", "fast"])[codes]
+    classifier.set_params(class_weight={"slow": 2.0}).fit(X, y)
+    assert classifier.score(X, y) == 1
+
+
+# ---- among scikit-learn's tools -----------------------------------------------------------------------
+
+
+def test_a_grid_search_takes_a_list_of_unequal_series(classifier):
+    X, y = waves(channels=2)
+    search = GridSearchCV(classifier, {"C": [0.01, 1], "pool": ["cls", "mean"]}, cv=2).fit(X, y)
+    assert search.best_score_ > 0.9
+    assert search.predict(X).shape == y.shape
+
+
+def test_it_ends_a_pipeline(classifier):
+    X, y = wave_table()
+    pipeline = make_pipeline(FunctionTransformer(np.tanh), classifier)
+    assert cross_val_score(pipeline, X, y, cv=2).mean() > 0.9
+
+
+# ---- what is refused ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([0, 1], "y has 2 labels but X has 4 series"),
+        ([1, 1, 1, 1], "y has one class, 1; a classifier needs at least 2 classes"),
+        (["a", "a", 1, 2], "y mixes text with int and str; expected labels of one type"),
+        (np.array(["a", 1, 2, 3], object), "y mixes int and str; expected labels of one type"),
+        (
+            np.array(["a", "b", None, "a"], object),
+            "y has no label at series 2 (None); leave unlabelled series out",
+        ),
+        (
+            np.array(["a", "b", np.nan, "a"], object),
+            "y has no label at series 2 (nan); leave unlabelled series out",
+        ),
+        ([0, 1, np.nan, 0], "y has no label at series 2 (nan); leave unlabelled series out"),
+        (None, "a classifier requires y to be passed, but the target y is None"),
+    ],
+    ids=["other-length", "one-class", "mixed-list", "mixed-objects", "none", "nan", "nan-number", "no-labels"],
+)
+def test_labels_that_cannot_be_learned_are_refused(classifier, y, message):
+    assert refusal(classifier.fit, waves(n=4)[0], y) == message
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1, 1], "sample_weight has shape (2,) but X has 4 series"),
+        ([1, -1, 1, 1], "sample_weight must hold finite numbers that are not negative"),
+        ([1, np.nan, 1, 1], "sample_weight must hold finite numbers that are not negative"),
+        ([0, 0, 0, 0], "sample_weight is all zero; at least one weight must be positive"),
+        ([1, 0, 1, 0], "y has one class, 0; a classifier needs at least 2 classes"),
+    ],
+    ids=["other-length", "negative", "nan", "all-zero", "one-class-left"],
+)
+def test_weights_that_make_no_sense_are_refused(classifier, weights, message):
+    assert refusal(classifier.fit, *waves(n=4), sample_weight=weights) == message
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"strategy": "guess"}, "strategy must be one of probe, finetune; got 'guess'"),
+        ({"class_weight": "even"}, "class_weight must be None, 'balanced' or a dict, got 'even'"),
+        ({"class_weight": {5: 2}}, "class_weight names 5, which is no label of y"),
+    ],
+    ids=["strategy", "class-weight", "class-weight-of-no-class"],
+)
+def test_parameters_that_make_no_sense_are_refused_by_fit(classifier, change, message):
+    assert refusal(classifier.set_params(**change).fit, *waves()) == message

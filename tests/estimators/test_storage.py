@@ -1,0 +1,209 @@
+"""Saved estimators: complete, exact, refused in one line where damaged, and readable for ever."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from first_release import ANSWERS, FOLDER, series
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from nutime.encoder import NuTime
+from nutime.estimators import storage
+from nutime.estimators.classifier import NuTimeClassifier
+from nutime.estimators.clusterer import NuTimeClusterer
+from waves import assert_same_outputs, outputs, refusal, wave_table, waves
+
+
+@pytest.fixture(scope="module")
+def saved(encoder, tmp_path_factory):
+    """Return the folder of a saved classifier."""
+    return NuTimeClassifier(encoder=encoder).fit(*waves()).save(tmp_path_factory.mktemp("saved"))
+
+
+@pytest.fixture
+def copy(saved, tmp_path):
+    """Return a copy of that folder, to be damaged."""
+    return shutil.copytree(saved, tmp_path / "copy")
+
+
+def edit(folder, **changes):
+    path = folder / "estimator.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+# ---- what comes back ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [waves, wave_table], ids=["series", "table"])
+def test_a_loaded_estimator_answers_the_same_to_the_last_digit(estimator, data, tmp_path):
+    X, y = data()
+    estimator.fit(X, y)
+    again = storage.load(estimator.save(tmp_path / "model"))
+    assert type(again) is type(estimator)
+    assert_same_outputs(outputs(estimator, X), outputs(again, X))
+
+
+def test_saved_twice_the_files_are_the_same(estimator, tmp_path):
+    first = estimator.fit(*waves()).save(tmp_path / "first")
+    second = storage.load(first).save(tmp_path / "second")
+    for path in (path for path in first.rglob("*") if path.is_file()):
+        assert path.read_bytes() == (second / path.relative_to(first)).read_bytes(), path.name
+
+
+def test_fitted_attributes_come_back(encoder, tmp_path):
+    clusterer = NuTimeClusterer(3, encoder, random_state=0).fit(wave_table(length=30)[0])
+    again = storage.load(clusterer.save(tmp_path / "model"))
+    assert again.n_features_in_ == 30
+    assert again.n_channels_in_ == 1
+    assert again.silhouette_ == clusterer.silhouette_
+    np.testing.assert_array_equal(again.labels_, clusterer.labels_)
+
+
+def test_the_folder_needs_nothing_outside_it(encoder, tmp_path):
+    X, y = waves()
+    own = shutil.copytree(encoder, tmp_path / "encoder")
+    classifier = NuTimeClassifier(encoder=own).fit(X, y)
+    folder = classifier.save(tmp_path / "model")
+    shutil.rmtree(own)
+    moved = folder.rename(tmp_path / "moved")
+    assert_same_outputs(outputs(classifier, X), outputs(storage.load(moved), X))
+
+
+def test_a_loaded_estimator_can_be_cloned_and_fitted_anew(estimator, tmp_path):
+    X, y = waves()
+    loaded = storage.load(estimator.fit(X, y).save(tmp_path / "model"))
+    assert_same_outputs(outputs(clone(loaded).fit(X, y), X), outputs(estimator, X))
+
+
+def test_a_file_holds_no_pickle(saved):
+    assert {path.suffix for path in saved.rglob("*") if path.is_file()} == {".json", ".safetensors"}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        np.array(["slow", "schnell ü"]),
+        np.array([7, -3], dtype=np.int16),
+        np.array([2**63 - 1, -(2**62)]),
+        np.array([True, False]),
+        np.array([0.0, 2.0], dtype=np.float32),
+        np.array(["slow", "fast"], dtype=object),
+        np.array([3, 10], dtype=object),
+        np.array([np.int64(3), np.int64(10)], dtype=object),
+    ],
+    ids=["text", "small-int", "large-int", "bool", "float", "object-text", "object-int", "object-numpy"],
+)
+def test_labels_keep_their_type(encoder, tmp_path, names):
+    X, codes = waves()
+    y = names[codes]
+    loaded = storage.load(NuTimeClassifier(encoder=encoder).fit(X, y).save(tmp_path / "model"))
+    assert loaded.classes_.dtype == names.dtype
+    assert loaded.predict(X).tolist() == y.tolist()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"class_weight": {0: 2.0, 1: 0.5}},
+        {"class_weight": "balanced"},
+        {"C": np.float64(0.1)},
+        {"random_state": np.int64(3)},
+        {"pool": "mean"},
+    ],
+    ids=["dict", "text", "numpy-float", "numpy-int", "pool"],
+)
+def test_parameters_come_back(encoder, tmp_path, change):
+    classifier = NuTimeClassifier(encoder=encoder, **change).fit(*waves())
+    params = storage.load(classifier.save(tmp_path / "model")).get_params()
+    assert isinstance(params.pop("encoder"), NuTime)
+    assert params == {name: value for name, value in classifier.get_params().items() if name != "encoder"}
+
+
+def test_a_class_loads_its_own_kind(saved):
+    assert isinstance(NuTimeClassifier.load(saved), NuTimeClassifier)
+
+
+# ---- what is refused ----------------------------------------------------------------------------------
+
+
+def test_a_class_refuses_another_kind(saved):
+    assert refusal(NuTimeClusterer.load, saved) == f"{saved}: holds a NuTimeClassifier, not a NuTimeClusterer"
+
+
+def test_a_parameter_that_json_cannot_hold_is_refused_before_anything_is_written(encoder, tmp_path):
+    classifier = NuTimeClassifier(encoder=encoder, random_state=np.random.RandomState(0)).fit(*waves())
+    message = refusal(classifier.save, tmp_path / "model")
+    assert message.startswith("parameter random_state cannot be saved: RandomState is neither")
+    assert not (tmp_path / "model").exists()
+
+
+def test_labels_that_json_cannot_hold_are_refused(encoder, tmp_path):
+    X, codes = waves()
+    y = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]").astype(object)[codes]
+    classifier = NuTimeClassifier(encoder=encoder).fit(X, y)
+    assert refusal(classifier.save, tmp_path / "model").startswith("a label cannot be saved: date is neither")
+
+
+def test_a_newer_format_is_refused(copy):
+    edit(copy, format=storage.FORMAT + 1)
+    message = refusal(storage.load, copy)
+    assert message.endswith("format 2 is newer than this nutime reads (1); update nutime")
+
+
+@pytest.mark.parametrize("name", ["estimator.json", "estimator.safetensors", "encoder/model.safetensors"])
+@pytest.mark.parametrize("keep", [0, 20], ids=["empty", "cut"])
+def test_a_cut_file_is_refused_by_name(copy, name, keep):
+    path = copy / name
+    path.write_bytes(path.read_bytes()[:keep])
+    assert refusal(storage.load, copy).startswith(f"{path}: not ")
+
+
+@pytest.mark.parametrize("name", ["estimator.json", "estimator.safetensors", "encoder/config.json"])
+def test_a_missing_file_is_refused_by_name(copy, name):
+    (copy / name).unlink()
+    assert refusal(storage.load, copy).startswith(f"{copy / name}: not ")
+
+
+def test_arrays_of_another_estimator_are_refused(encoder, copy, tmp_path):
+    other = NuTimeClusterer(2, encoder, random_state=0).fit(waves()[0]).save(tmp_path / "other")
+    shutil.copy(other / "estimator.safetensors", copy)
+    message = refusal(storage.load, copy)
+    assert message == f"{copy / 'estimator.safetensors'}: does not fit estimator.json (KeyError: 'mean')"
+
+
+JSON_VALUES = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers()) | st.just({"a": 1})
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    field=st.sampled_from(["format", "class", "params", "n_channels_in", "n_features_in", "classes"]),
+    value=JSON_VALUES,
+)
+def test_damage_to_any_field_is_refused_in_one_line_or_harmless(saved, tmp_path_factory, field, value):
+    folder = shutil.copytree(saved, tmp_path_factory.mktemp("damaged") / "copy")
+    edit(folder, **{field: value})
+    try:
+        storage.load(folder)
+    except ValueError as error:
+        assert str(error).startswith(str(folder))  # noqa: PT017, a refusal is allowed, not required
+        assert "\n" not in str(error)  # noqa: PT017
+
+
+# ---- the first release --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(ANSWERS))
+def test_what_the_first_release_saved_answers_as_it_did_then(name):
+    X, _ = series()
+    loaded = storage.load(FOLDER / name)
+    then = json.loads((FOLDER / "answers.json").read_text())[name]
+    assert then.keys() == set(ANSWERS[name])
+    for method, answer in then.items():
+        now = getattr(loaded, method)(X)
+        if now.dtype.kind == "f":  # another machine rounds otherwise
+            np.testing.assert_allclose(now, answer, rtol=1e-3, atol=1e-5)
+        else:
+            assert now.tolist() == answer

@@ -1,0 +1,139 @@
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from nutime.encoder import NuTime
+from nutime.finetune import fewshot
+from nutime.finetune import train as trainer
+from nutime.finetune.fewshot import few_shot
+from nutime.finetune.train import Trainer
+from waves import refusal, waves
+
+QUICK = {"epochs": 15, "learning_rate": 0.01}
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch):
+    monkeypatch.setattr(trainer, "LEAST_STEPS", 1)
+
+
+@pytest.fixture
+def model(encoder):
+    return NuTime.from_pretrained(encoder)
+
+
+@pytest.fixture
+def task():
+    X, y = waves(60)
+    return X[:40], y[:40], X[40:], y[40:]
+
+
+@pytest.fixture
+def three_classes():
+    X, y = waves(90)
+    y = np.where(np.arange(90) % 3 == 0, "flat", np.where(y, "fast", "slow"))
+    X = [np.full_like(x, 9.0) if label == "flat" else x for x, label in zip(X, y, strict=True)]
+    return X[:45], y[:45], X[45:], y[45:]
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Return the groups of episodes as the trainer got them: codes and members."""
+    seen = []
+    start = Trainer.__init__
+
+    def watched(self, encoder, data, config, seed, *, members, first):
+        seen.append((data.codes, members))
+        start(self, encoder, data, config, seed, members=members, first=first)
+
+    monkeypatch.setattr(Trainer, "__init__", watched)
+    return seen
+
+
+def test_slow_and_fast_waves_are_told_apart_from_five_of_each(model, task):
+    accuracies = few_shot(model, *task, episodes=4, **QUICK)
+    assert accuracies.shape == (4,)
+    assert accuracies.mean() > 0.9
+
+
+def test_the_same_seed_gives_the_same_episodes_and_another_does_not(model, task):
+    shots = {"shots": 1, "episodes": 6, "epochs": 2}
+    one, again, other = (few_shot(model, *task, seed=seed, **shots) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one, again)
+    assert not np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_episodes_do_not_depend_on_how_many_are_trained_together(model, three_classes, monkeypatch, size):
+    shots = {"shots": 1, "epochs": 3, "episodes": 5, "ways": 2}
+    usual = few_shot(model, *three_classes, **shots)
+    monkeypatch.setitem(fewshot.GROUPS, "cpu", size)
+    np.testing.assert_array_equal(few_shot(model, *three_classes, **shots), usual)
+
+
+def test_fewer_episodes_are_the_first_ones_of_more(model, task):
+    shots = {"shots": 1, "epochs": 3}
+    many = few_shot(model, *task, episodes=6, **shots)
+    np.testing.assert_array_equal(few_shot(model, *task, episodes=2, **shots), many[:2])
+
+
+def test_every_episode_has_the_asked_number_of_shots_of_every_class(model, three_classes, drawn):
+    few_shot(model, *three_classes, shots=4, episodes=3, epochs=1)
+    ((codes, members),) = drawn
+    for own_codes, own in zip(codes, members, strict=True):
+        assert len(set(own)) == 12
+        np.testing.assert_array_equal(np.bincount(own_codes[own]), [4, 4, 4])
+    assert len({tuple(own) for own in members}) == 3
+
+
+def test_fewer_ways_ask_only_about_the_drawn_classes(model, three_classes, drawn):
+    accuracies = few_shot(model, *three_classes, ways=2, shots=5, episodes=4, **QUICK)
+    assert (accuracies > 0.6).all()
+    codes, members = drawn[0]
+    assert codes.max() == 1
+    assert all((own_codes[own] >= 0).all() for own_codes, own in zip(codes, members, strict=True))
+    assert len({tuple(np.unique(np.asarray(three_classes[1])[own])) for own in members}) > 1
+
+
+def test_a_class_with_fewer_series_than_shots_gives_some_of_them_again(model, task, drawn):
+    X, y, X_test, y_test = task
+    kept = np.flatnonzero((y == 0) | (np.cumsum(y) <= 2))
+    few_shot(model, [X[index] for index in kept], y[kept], X_test, y_test, episodes=1, epochs=1)
+    ((codes, members),) = drawn
+    rare = members[0][codes[0][members[0]] == 1]
+    assert len(rare) == 5
+    assert len(set(rare)) == 2
+
+
+def test_ctrl_c_ends_the_measurement_instead_of_shortening_the_training(model, task, monkeypatch, ctrl_c):
+    take = Trainer._take
+    steps = []
+
+    def interrupted(self):
+        steps.append(1)
+        if len(steps) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        take(self)
+
+    monkeypatch.setattr(Trainer, "_take", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        few_shot(model, *task, episodes=1, epochs=50)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"shots": 0}, "shots must be a positive integer, got 0"),
+        ({"ways": 3}, "ways must be 2 … 2, the classes of the test series; got 3"),
+        ({"validation": 0.2}, "few-shot models learn from all their shots: validation must be 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(model, task, change, message):
+    assert refusal(few_shot, model, *task, **{"episodes": 1, **change}) == message
+
+
+def test_a_test_label_that_training_does_not_have_is_named(model, task):
+    X, y, X_test, y_test = task
+    assert refusal(few_shot, model, X, y, X_test, y_test + 1) == "y_test has the label 2, which y does not have"
