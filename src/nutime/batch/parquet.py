@@ -24,7 +24,7 @@ import numpy as np
 
 from nutime.batch.answers import answers
 from nutime.data.formats.arrow import columns_of, records_of
-from nutime.data.formats.source import CHOOSE, FormatError, Record, Source
+from nutime.data.formats.source import CHOOSE, FormatError, InputFile, Record
 from nutime.data.results import Results, flatten
 from nutime.data.series import Array, as_series
 
@@ -125,9 +125,9 @@ class DataSet:
         columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         return columns, reduce(or_, extents)
 
-    def _source(self, address: str) -> Source:
+    def _source(self, address: str) -> InputFile:
         # A Path would make one slash of the two in an address, and complaints would name another place.
-        return Source(cast(Path, address), label_column=self.label_column, id_column=self.id_column)
+        return InputFile(cast(Path, address), label_column=self.label_column, id_column=self.id_column)
 
 
 def is_data_set(address: str) -> bool:

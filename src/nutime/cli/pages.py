@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table as Grid
 
-    from nutime.data.formats.read import Table
+    from nutime.data.formats.read import LabelledSeries
     from nutime.data.results import Results
     from nutime.evaluate import Validation
 
@@ -23,7 +23,7 @@ LARGEST_MATRIX = 12  # classes; a larger confusion matrix does not fit on a scre
 SHOWN = 5  # of the most anomalous series, or of the most frequent confusions
 
 
-def input_line(source: str, series: Table) -> str:
+def input_line(source: str, series: LabelledSeries) -> str:
     """Describe what was read."""
     lengths = [values.shape[1] for values in series.series]
     extent = f"length {lengths[0]}" if len(set(lengths)) == 1 else f"lengths {min(lengths)} to {max(lengths)}"

@@ -45,7 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.formats.arrays import array_names, read_set
-from nutime.data.formats.source import Source
+from nutime.data.formats.source import InputFile
 from nutime.data.series import Array
 
 Labels: TypeAlias = NDArray[np.str_]
@@ -286,8 +286,8 @@ def _npz_splits(path: Path) -> list[str]:
 
 
 @contextmanager
-def _open_npz(path: Path) -> Iterator[tuple[Source, ZipFile]]:
-    source = Source(path)
+def _open_npz(path: Path) -> Iterator[tuple[InputFile, ZipFile]]:
+    source = InputFile(path)
     with source.decoding(), ZipFile(path) as archive:
         yield source, archive
 

@@ -23,7 +23,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.data.formats.read import Split, Table, is_series_file, read_file
+from nutime.data.formats.read import LabelledSeries, Split, is_series_file, read_file
 from nutime.data.series import as_series
 
 #: Columns by name, each with a row a series.
@@ -36,7 +36,7 @@ ROWS_AT_A_TIME = 4096
 
 def read_table(
     address: str, split: Split | None = None, *, label_column: str | None = None, id_column: str | None = None
-) -> Table:
+) -> LabelledSeries:
     """Read all series an address stands for, finite as :func:`~nutime.data.series.as_series` returns them.
 
     Args:
@@ -59,7 +59,7 @@ def read_table(
         raise ValueError(f"{address}: {error}") from None
 
 
-def _read_archive(name: str, split: Split | None) -> Table:
+def _read_archive(name: str, split: Split | None) -> LabelledSeries:
     from nutime.data.archives import find_set, load_dataset
 
     try:
@@ -69,7 +69,7 @@ def _read_archive(name: str, split: Split | None) -> Table:
         raise ValueError(f"{name}: {what}, and {error}") from None
     parts = [load_dataset(name, split=part) for part in ([split] if split else ["train", "test"])]
     series = [np.atleast_2d(values) for part in parts for values in part.X]
-    return Table(series, np.concatenate([part.y for part in parts]), None)
+    return LabelledSeries(series, np.concatenate([part.y for part in parts]), None)
 
 
 def check_output(out: str, *inputs: str) -> None:

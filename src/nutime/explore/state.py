@@ -116,7 +116,7 @@ def read_upload(name: str, content: bytes) -> Collection:
             raise ValueError(f"{name}: cannot be stored: {error.strerror}") from None
 
 
-class Progress(NamedTuple):
+class Stage(NamedTuple):
     """What the worker is at; ``total`` is 0 where nobody knows how much there is to do."""
 
     stage: str
@@ -170,7 +170,7 @@ class Analysis:
         self.scores: NDArray[np.float64] | None = None
         self.error = ""
         self._encoder = encoder
-        self._at = Progress("starting")
+        self._at = Stage("starting")
         self._cancelled = threading.Event()
         self._tsne_requested = False
         self._steps: Queue[Callable[[], None]] = Queue()
@@ -183,7 +183,7 @@ class Analysis:
         return len(self.collection.series)
 
     @property
-    def progress(self) -> Progress | None:
+    def progress(self) -> Stage | None:
         """What is being computed; None when all is done, or nothing more can be."""
         return self._at if self._steps.unfinished_tasks and not self.error else None
 
@@ -243,16 +243,16 @@ class Analysis:
         for start in range(0, len(series), _CHUNK):
             if self._cancelled.is_set():
                 return
-            self._at = Progress("embedding", start, len(series))
+            self._at = Stage("embedding", start, len(series))
             parts.append(self._encoder.embed(series[start : start + _CHUNK]))
         self.points = StandardScaler().fit_transform(np.concatenate(parts)).astype(np.float32)
 
     def _find_principal_map(self) -> None:
-        self._at = Progress("arranging the map")
+        self._at = Stage("arranging the map")
         self.maps["pca"] = _principal(self._points, 2)
 
     def _find_neighbour_map(self) -> None:
-        self._at = Progress("arranging the t-SNE map")
+        self._at = Stage("arranging the t-SNE map")
         perplexity = min(30, (len(self) - 1) / 3)
         start = _principal(self._points, 50)
         self.maps["tsne"] = TSNE(2, init="pca", perplexity=perplexity, random_state=0).fit_transform(start)
@@ -260,7 +260,7 @@ class Analysis:
     def _score(self) -> None:
         if len(self) < 2:
             return
-        self._at = Progress("scoring anomalies")
+        self._at = Stage("scoring anomalies")
         detector = _PointDetector().fit(self._sample)
         parts = [self._points[start : start + _ROWS] for start in range(0, len(self), _ROWS)]
         self.scores = np.concatenate([detector.anomaly_score(part) for part in parts])
@@ -268,7 +268,7 @@ class Analysis:
     def _cluster(self) -> None:
         if len(self) < 3:
             return
-        self._at = Progress("finding clusters")
+        self._at = Stage("finding clusters")
         self.clusters = _PointClusterer(random_state=0).fit(self._sample).predict(self._points)
 
     @property

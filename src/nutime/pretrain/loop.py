@@ -79,7 +79,7 @@ class PretrainConfig:
 
 
 @dataclass(frozen=True)
-class Progress:
+class StepMetrics:
     """How a run is doing, every ``log_every`` steps."""
 
     step: int
@@ -103,7 +103,7 @@ def pretrain(
     resume: bool = False,
     device: str | None = None,
     probe: Callable[[NuTimeNetwork], float] | None = None,
-    report: Callable[[Progress], None] = lambda progress: None,
+    report: Callable[[StepMetrics], None] = lambda progress: None,
     room: int | None = None,
 ) -> bool:
     """Pretrain an encoder with BYOL.
@@ -163,7 +163,7 @@ def _train(
     run: Path | None,
     stopping: list[int],
     probe: Callable[[NuTimeNetwork], float] | None,
-    report: Callable[[Progress], None],
+    report: Callable[[StepMetrics], None],
 ) -> int:
     """Take the steps that are left; return how many have been taken in all. ``run`` is None in other ranks."""
     done = int(step.step)
@@ -176,7 +176,7 @@ def _train(
         done += 1
         if done % config.log_every == 0 or done == steps:
             _refuse_non_finite(step, pool)
-            progress = Progress(
+            progress = StepMetrics(
                 done, steps, float(step.loss), float(step.rate), float(step.spread), timer.rate(done)
             )
             if probe and run and (done % config.probe_every < config.log_every or done == steps):
@@ -255,7 +255,7 @@ class _Log:
         else:
             self._board = SummaryWriter(run / "tensorboard")
 
-    def write(self, progress: Progress) -> None:
+    def write(self, progress: StepMetrics) -> None:
         values = {name: value for name, value in dataclasses.asdict(progress).items() if value is not None}
         self._file.write(json.dumps(values) + "\n")
         self._file.flush()

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from nutime.batch.parquet import kept_columns
 from nutime.data.formats.arrow import columns_of, records_of
-from nutime.data.formats.source import FormatError, Source
+from nutime.data.formats.source import FormatError, InputFile
 from nutime.data.results import Results
 from nutime.data.series import EXPECTED, Array, as_series
 from nutime.serve.limits import Limits
@@ -91,7 +91,7 @@ def _numbers(values: Any, index: int) -> NDArray[Any]:
 def _decode_arrow(body: bytes, limits: Limits) -> Question:
     import pyarrow as pa
 
-    source = Source(Path("the Arrow stream"))
+    source = InputFile(Path("the Arrow stream"))
     batches = []
     try:
         with source.decoding():

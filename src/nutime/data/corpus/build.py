@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import TypeAlias
 
 from nutime.data.corpus.repeats import RepeatFinder
-from nutime.data.corpus.splits import Split, find_splits
+from nutime.data.corpus.splits import SourceSplit, find_splits
 from nutime.data.corpus.store import Corpus, CorpusWriter, PathLike, clean
 from nutime.data.series import Array
 
@@ -62,7 +62,7 @@ def build_corpus(
     return Corpus.open(out)
 
 
-def _read(split: Split, skipped: list[dict[str, str]]) -> Iterator[Array]:
+def _read(split: SourceSplit, skipped: list[dict[str, str]]) -> Iterator[Array]:
     """Read a split, ``(channels, length)`` a series; one that need not be there is noted if it is not."""
     try:
         series = iter(split.read())

@@ -27,7 +27,7 @@ from nutime.data.archives import ARCHIVE, EXTENSIONS, find_set, load_dataset, su
 from nutime.data.corpus.store import CORPUS_INDEX, Corpus, PathLike, Source
 from nutime.data.formats.arrays import read_npz
 from nutime.data.formats.read import FORMATS, is_series_file, read_records
-from nutime.data.formats.source import Source as SourceFile
+from nutime.data.formats.source import InputFile
 from nutime.data.series import Array
 
 MARKED = re.compile(r"(?:(?P<set>.+)[_-])?(?P<split>train|test|val|valid|validation)", re.IGNORECASE)
@@ -42,7 +42,7 @@ PROSE = (".csv", ".txt")
 
 
 @dataclass(frozen=True)
-class Split:
+class SourceSplit:
     """Series with one part to play.
 
     Attributes:
@@ -60,7 +60,7 @@ class Split:
     optional: bool = False
 
 
-def find_splits(sources: Sequence[PathLike], data_dir: PathLike | None = None) -> list[Split]:
+def find_splits(sources: Sequence[PathLike], data_dir: PathLike | None = None) -> list[SourceSplit]:
     """List what the sources hold, each file once, and whatever else is held out in ``data_dir``.
 
     Args:
@@ -72,7 +72,7 @@ def find_splits(sources: Sequence[PathLike], data_dir: PathLike | None = None) -
     """
     if not sources:
         raise ValueError("no source given; expected archive names, files or folders")
-    found: dict[str, Split] = {}
+    found: dict[str, SourceSplit] = {}
     for source in sources:
         splits = list(_of_source(source, data_dir))
         if all(split.held_out for split in splits):
@@ -86,7 +86,7 @@ def find_splits(sources: Sequence[PathLike], data_dir: PathLike | None = None) -
     return list(found.values())
 
 
-def _of_source(source: PathLike, data_dir: PathLike | None) -> Iterator[Split]:
+def _of_source(source: PathLike, data_dir: PathLike | None) -> Iterator[SourceSplit]:
     if not isinstance(source, str):
         return _of_path(Path(source))
     if source in ARCHIVES:
@@ -102,11 +102,11 @@ def _of_source(source: PathLike, data_dir: PathLike | None) -> Iterator[Split]:
         return _of_path(path)
 
 
-def _of_sets(keys: Sequence[str], data_dir: PathLike | None) -> Iterator[Split]:
+def _of_sets(keys: Sequence[str], data_dir: PathLike | None) -> Iterator[SourceSplit]:
     """Of a whole archive, sets which cannot be had are left out; a set asked for by name must be there."""
     for key in keys:
         for split in ("train", "test"):
-            yield Split(
+            yield SourceSplit(
                 name=key,
                 place=f"{key} ({split})",
                 held_out=split == "test",
@@ -119,7 +119,7 @@ def _read_set(key: str, split: str, data_dir: PathLike | None) -> Array:
     return load_dataset(key, split=split, data_dir=data_dir).X
 
 
-def _of_path(path: Path) -> Iterator[Split]:
+def _of_path(path: Path) -> Iterator[SourceSplit]:
     if not path.exists():
         raise ValueError(f"{path}: no such file or folder")
     if (path / CORPUS_INDEX).is_file():
@@ -127,7 +127,7 @@ def _of_path(path: Path) -> Iterator[Split]:
     return _of_folder(path) if path.is_dir() else _of_file(path, PurePosixPath())
 
 
-def _of_corpus(path: Path) -> Iterator[Split]:
+def _of_corpus(path: Path) -> Iterator[SourceSplit]:
     """List the sources of a corpus: one corpus may be merged into another."""
     corpus = Corpus.open(path)
 
@@ -138,10 +138,10 @@ def _of_corpus(path: Path) -> Iterator[Split]:
             yield from np.split(part.values.numpy(), part.starts.numpy()[1:])
 
     for source in corpus.sources:
-        yield Split(source.name, f"{path.resolve()}[{source.name}]", False, partial(read, source))
+        yield SourceSplit(source.name, f"{path.resolve()}[{source.name}]", False, partial(read, source))
 
 
-def _of_folder(root: Path) -> Iterator[Split]:
+def _of_folder(root: Path) -> Iterator[SourceSplit]:
     for folder, below, names in os.walk(root, followlinks=True):
         below[:] = sorted(name for name in below if not name.startswith(".") and name != PADDED)
         home = Path(folder)
@@ -165,7 +165,7 @@ def _without_copies(home: Path, files: list[Path]) -> list[Path]:
     return [path for path in files if path in chosen.values() or not official.fullmatch(_stem(path))]
 
 
-def _of_file(path: Path, home: PurePosixPath) -> Iterator[Split]:
+def _of_file(path: Path, home: PurePosixPath) -> Iterator[SourceSplit]:
     """List the splits of a file; ``home`` is its folder, seen from the source."""
     stem = _stem(path)
     own, held_out = stem, False
@@ -175,20 +175,20 @@ def _of_file(path: Path, home: PurePosixPath) -> Iterator[Split]:
     name = str(home if home.name == own else home / own)
     place = str(path.resolve())
     if path.suffix.lower() != ".npz":
-        yield Split(name, place, held_out, lambda: _values(read_records(path)))
+        yield SourceSplit(name, place, held_out, lambda: _values(read_records(path)))
         return
     arrays = _array_names(path)
     sets = [array for array in arrays if array.startswith("X_")]
     for array in sets:
         read = partial(_read_array, path, array.removeprefix("X_"))
-        yield Split(name, f"{place}[{array}]", held_out or array != "X_train", read)
+        yield SourceSplit(name, f"{place}[{array}]", held_out or array != "X_train", read)
     if not sets:
         undivided = "X" in arrays and "y" in arrays and own in EVALUATED
-        yield Split(name, place, held_out or undivided, partial(_read_array, path, None))
+        yield SourceSplit(name, place, held_out or undivided, partial(_read_array, path, None))
 
 
 def _read_array(path: Path, split: str | None) -> Iterator[Array]:
-    return _values(read_npz(SourceFile(path, split)))
+    return _values(read_npz(InputFile(path, split)))
 
 
 def _values(records: Iterable[Any]) -> Iterator[Array]:
@@ -196,7 +196,7 @@ def _values(records: Iterable[Any]) -> Iterator[Array]:
 
 
 def _array_names(path: Path) -> list[str]:
-    source = SourceFile(path)
+    source = InputFile(path)
     with source.decoding(), zipfile.ZipFile(path) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist()]
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from nutime.data.formats.source import Record, Source, quote
+from nutime.data.formats.source import InputFile, Record, quote
 
 npy: Any = npy_format  # numpy leaves this module untyped
 
@@ -29,7 +29,7 @@ NAME_CHARACTERS = 2**9
 NPY_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
-def read_npy(source: Source) -> Iterator[Record]:
+def read_npy(source: InputFile) -> Iterator[Record]:
     """One array ``(n, length)`` or ``(n, channels, length)``."""
     with source.decoding():
         with source.path.open("rb") as file:
@@ -41,7 +41,7 @@ def read_npy(source: Source) -> Iterator[Record]:
     return _records(source, "the array", X, None)
 
 
-def read_npz(source: Source) -> Iterator[Record]:
+def read_npz(source: InputFile) -> Iterator[Record]:
     """Arrays ``X`` and ``y``, or ``X_train``, ``y_train``, ``X_test``, ``y_test``, or a single array.
 
     Any other ``X_*`` with its ``y_*`` is a set of series as well. Without a split all sets are read, in the
@@ -57,7 +57,7 @@ def array_names(archive: zipfile.ZipFile) -> list[str]:
     return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
 
 
-def read_set(source: Source, archive: zipfile.ZipFile, name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def read_set(source: InputFile, archive: zipfile.ZipFile, name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """Return an array of series of an ``.npz`` file, and its labels if there are any."""
     labels = "y" + name.removeprefix("X")
     X = _unpack(source, archive, name)
@@ -66,7 +66,7 @@ def read_set(source: Source, archive: zipfile.ZipFile, name: str) -> tuple[NDArr
     return X, y
 
 
-def _wanted(source: Source, names: list[str]) -> list[str]:
+def _wanted(source: InputFile, names: list[str]) -> list[str]:
     sets = [name for name in names if SERIES_KEY.fullmatch(name)] or (names if len(names) == 1 else [])
     if not sets:
         raise source.error(f"expected an array X, X_train or X_test, found only {quote(', '.join(names))}")
@@ -77,7 +77,7 @@ def _wanted(source: Source, names: list[str]) -> list[str]:
     return [f"X_{source.split}"]
 
 
-def _unpack(source: Source, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+def _unpack(source: InputFile, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     source.check_expansion(sum(member.file_size for member in archive.infolist()))
     with archive.open(f"{name}.npy") as member:
         head = io.BytesIO(member.read(HEADER_BYTES))
@@ -89,7 +89,9 @@ def _unpack(source: Source, archive: zipfile.ZipFile, name: str) -> NDArray[Any]
     return array
 
 
-def _header(source: Source, name: str, head: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _header(
+    source: InputFile, name: str, head: IO[bytes], size: int
+) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Return shape, order and type of an array if ``size`` bytes, its header among them, can hold it."""
     version = npy.read_magic(head)
     if version not in NPY_HEADERS:
@@ -103,7 +105,7 @@ def _header(source: Source, name: str, head: IO[bytes], size: int) -> tuple[tupl
     return shape, fortran_order, dtype
 
 
-def read_pt(source: Source) -> Iterator[Record]:
+def read_pt(source: InputFile) -> Iterator[Record]:
     """The TF-C files: a dict of tensors, ``samples`` and ``labels``."""
     import torch
 
@@ -123,7 +125,7 @@ def read_pt(source: Source) -> Iterator[Record]:
     return _records(source, "samples", X, y)
 
 
-def _check_names(source: Source, zipped: bool) -> None:
+def _check_names(source: InputFile, zipped: bool) -> None:
     """Refuse a pickle with long names in it, which torch would search for minutes to explain its refusal."""
     with ExitStack() as stack:
         if zipped:
@@ -138,7 +140,7 @@ def _check_names(source: Source, zipped: bool) -> None:
                     raise source.error(f"names something by {len(value)} characters, as no file of tensors does")
 
 
-def _check(source: Source, name: str, X: NDArray[Any], y: NDArray[Any] | None) -> None:
+def _check(source: InputFile, name: str, X: NDArray[Any], y: NDArray[Any] | None) -> None:
     if X.dtype.kind not in "fiub":
         raise source.error(f"{name}: dtype {X.dtype} is not numeric")
     if X.ndim not in (2, 3) or 0 in X.shape:
@@ -149,7 +151,7 @@ def _check(source: Source, name: str, X: NDArray[Any], y: NDArray[Any] | None) -
         raise source.error(f"{name}: labels of dtype {y.dtype}, expected text or numbers")
 
 
-def _records(source: Source, name: str, X: NDArray[Any], y: NDArray[Any] | None) -> Iterator[Record]:
+def _records(source: InputFile, name: str, X: NDArray[Any], y: NDArray[Any] | None) -> Iterator[Record]:
     for index, values in enumerate(X):
         where = f"{name}: series {index}: "
         label = None if y is None else source.label(y[index], where)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nutime.data.formats.columns import Columns, Point, join_points
-from nutime.data.formats.source import CHOOSE, Record, Source, quote
+from nutime.data.formats.source import CHOOSE, InputFile, Record, quote
 from nutime.data.series import Array
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ MAX_TEXT = 2**16  # bytes of a label or an id
 ROWS_AT_A_TIME = 1024
 
 
-def read_parquet(source: Source) -> Iterator[Record]:
+def read_parquet(source: InputFile) -> Iterator[Record]:
     """A parquet table, read a batch of rows at a time; a null is a missing value."""
     import pyarrow.parquet as pq
     from pyarrow import types
@@ -35,7 +35,7 @@ def read_parquet(source: Source) -> Iterator[Record]:
         yield from records_of(source, columns, lists, file.iter_batches(batch_size=ROWS_AT_A_TIME))
 
 
-def columns_of(source: Source, schema: pa.Schema) -> tuple[Columns, bool]:
+def columns_of(source: InputFile, schema: pa.Schema) -> tuple[Columns, bool]:
     """Return which column of an Arrow table plays which part, and whether its values are lists."""
     from pyarrow import types
 
@@ -52,7 +52,7 @@ def columns_of(source: Source, schema: pa.Schema) -> tuple[Columns, bool]:
 
 
 def records_of(
-    source: Source, columns: Columns, lists: bool, batches: Iterable[pa.RecordBatch]
+    source: InputFile, columns: Columns, lists: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[Record]:
     """Iterate over the series of Arrow record batches."""
     rows = _rows(source, columns, lists, batches)
@@ -63,7 +63,7 @@ def records_of(
             yield Record(values, columns.label_text(source, label), columns.id_text(source, identity))
 
 
-def _cells(source: Source, column: Any) -> list[Any]:
+def _cells(source: InputFile, column: Any) -> list[Any]:
     """Return the cells of a column that is no value: short ones, for they are repeated on every row."""
     import pyarrow.compute as pc
     from pyarrow import types
@@ -83,7 +83,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _rows(
-    source: Source, columns: Columns, lists: bool, batches: Iterable[Any]
+    source: InputFile, columns: Columns, lists: bool, batches: Iterable[Any]
 ) -> Iterator[tuple[Array, object, object, object]]:
     """Iterate over the values, label, id and time of each row."""
     import pyarrow as pa
@@ -108,7 +108,7 @@ def _rows(
         start += len(batch)
 
 
-def _list_rows(source: Source, channels: list[Any], start: int) -> Iterator[Array]:
+def _list_rows(source: InputFile, channels: list[Any], start: int) -> Iterator[Array]:
     """Iterate over the rows of list columns: ``(channels, length)`` each."""
     import pyarrow.compute as pc
 

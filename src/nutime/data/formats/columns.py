@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nutime.data.formats.source import Record, Source, quote
+from nutime.data.formats.source import InputFile, Record, quote
 from nutime.data.series import ID_NAMES, LABEL_NAMES, TIME_NAMES, Array
 
 INDEX_NAME = "__index_level_0__"  # how pandas names an index without a name in parquet; in csv it is ""
@@ -52,7 +52,7 @@ class Columns:
     names: list[str] | None = None
 
     @classmethod
-    def named(cls, source: Source, header: Sequence[str], lists: bool = False) -> Columns:
+    def named(cls, source: InputFile, header: Sequence[str], lists: bool = False) -> Columns:
         """Assign the parts by column name; a table whose values are lists is never long."""
         names = [name.strip().lower() for name in header]
         names[:1] = [name or INDEX_NAME for name in names[:1]]
@@ -82,7 +82,7 @@ class Columns:
         return cls(values, label, identity, time, is_long, [header[i] for i in values])
 
     @classmethod
-    def unnamed(cls, source: Source, first: Sequence[str]) -> Columns:
+    def unnamed(cls, source: InputFile, first: Sequence[str]) -> Columns:
         """Assign the parts in a table that begins with its first series."""
         label = _chosen(source, source.label_column, len(first))
         identity = _chosen(source, source.id_column, len(first))
@@ -97,18 +97,18 @@ class Columns:
         """Return the label, the id and the time of a row, None for a column the table does not have."""
         return tuple(None if index is None else row[index].strip() for index in (self.label, self.id, self.time))
 
-    def label_text(self, source: Source, cell: object) -> str | None:
+    def label_text(self, source: InputFile, cell: object) -> str | None:
         """Return the label of a row, None in a table without labels."""
         return None if self.label is None else source.label(cell)
 
-    def id_text(self, source: Source, cell: object) -> str | None:
+    def id_text(self, source: InputFile, cell: object) -> str | None:
         """Return the id of a row, None in a table without ids."""
         if self.id is not None and cell in (None, ""):
             raise source.error("the id is missing")
         return None if self.id is None else str(cell)
 
 
-def _chosen(source: Source, column: str | None, width: int, names: Sequence[str] = ()) -> int | None:
+def _chosen(source: InputFile, column: str | None, width: int, names: Sequence[str] = ()) -> int | None:
     """Return the place of the column a user chose, by its name in any case or by position (−1 is the last)."""
     if column is None:
         return None
@@ -122,7 +122,7 @@ def _chosen(source: Source, column: str | None, width: int, names: Sequence[str]
         raise source.error(f"has no column {quote(column)}, {known}") from None
 
 
-def join_points(source: Source, columns: Columns, points: Iterable[Point]) -> Iterator[Record]:
+def join_points(source: InputFile, columns: Columns, points: Iterable[Point]) -> Iterator[Record]:
     """Make series of the rows of a long table: neighbours with one id belong together."""
     seen = set()
     for cell, rows in groupby(points, attrgetter("id")):
@@ -146,7 +146,7 @@ def join_points(source: Source, columns: Columns, points: Iterable[Point]) -> It
         yield Record(array, label, identity)
 
 
-def _time(source: Source, value: Any) -> Any:
+def _time(source: InputFile, value: Any) -> Any:
     """Return something that sorts by time."""
     try:
         time = float(value) if isinstance(value, str) else value
@@ -160,7 +160,7 @@ def _time(source: Source, value: Any) -> Any:
     return time
 
 
-def _in_order(source: Source, earlier: Any, later: Any = None) -> bool:
+def _in_order(source: InputFile, earlier: Any, later: Any = None) -> bool:
     try:
         return later is None or bool(earlier <= later)
     except TypeError:

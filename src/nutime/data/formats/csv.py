@@ -13,14 +13,14 @@ from itertools import chain
 from math import isinf
 
 from nutime.data.formats.columns import Columns, Point, is_number, join_points
-from nutime.data.formats.source import INFINITE, Record, Source
+from nutime.data.formats.source import INFINITE, InputFile, Record
 from nutime.data.series import ID_NAMES, LABEL_NAMES, TIME_NAMES
 
 #: A number with a decimal mark, which is group 1.
 _MARKED = re.compile(r"\s*[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?\s*")
 
 
-def read_csv(source: Source) -> Iterator[Record]:
+def read_csv(source: InputFile) -> Iterator[Record]:
     """A table separated by commas or semicolons, with or without names; an empty cell is a missing value."""
     rows = _csv_rows(source)
     first = next(rows, None)
@@ -36,7 +36,7 @@ def read_csv(source: Source) -> Iterator[Record]:
     return _csv_series(source, columns, rows)
 
 
-def _csv_rows(source: Source) -> Iterator[list[str]]:
+def _csv_rows(source: InputFile) -> Iterator[list[str]]:
     lines = source.lines()
     first = next(lines, "")
     semicolons = _has_semicolons(first)
@@ -44,7 +44,7 @@ def _csv_rows(source: Source) -> Iterator[list[str]]:
     return _decimal_points(source, rows) if semicolons else rows
 
 
-def _cells_of(source: Source, lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+def _cells_of(source: InputFile, lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
     width = 0
     table = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
@@ -66,7 +66,7 @@ def _has_semicolons(line: str) -> bool:
     return len(cells) > 1 and all("," not in cell or _MARKED.fullmatch(cell) for cell in cells)
 
 
-def _decimal_points(source: Source, rows: Iterable[list[str]]) -> Iterator[list[str]]:
+def _decimal_points(source: InputFile, rows: Iterable[list[str]]) -> Iterator[list[str]]:
     """Write decimal commas as points; a table that has both may mean thousands by one of them."""
     marks = set()
     for row in rows:
@@ -77,14 +77,14 @@ def _decimal_points(source: Source, rows: Iterable[list[str]]) -> Iterator[list[
         yield [cell.replace(",", ".") if match else cell for cell, match in zip(row, found, strict=True)]
 
 
-def _csv_series(source: Source, columns: Columns, rows: Iterable[list[str]]) -> Iterator[Record]:
+def _csv_series(source: InputFile, columns: Columns, rows: Iterable[list[str]]) -> Iterator[Record]:
     for row in rows:
         values = source.numbers([row[index] for index in columns.values], missing="", columns=columns.names)
         label, identity, _ = columns.parts(row)
         yield Record(values[None], columns.label_text(source, label), columns.id_text(source, identity))
 
 
-def _csv_points(source: Source, columns: Columns, rows: Iterable[list[str]]) -> Iterator[Point]:
+def _csv_points(source: InputFile, columns: Columns, rows: Iterable[list[str]]) -> Iterator[Point]:
     for row in rows:
         values = source.floats([row[index] for index in columns.values], missing="", columns=columns.names)
         if any(map(isinf, values)):
@@ -92,7 +92,7 @@ def _csv_points(source: Source, columns: Columns, rows: Iterable[list[str]]) -> 
         yield Point(values, *columns.parts(row))
 
 
-def _has_names(source: Source, row: list[str]) -> bool:
+def _has_names(source: InputFile, row: list[str]) -> bool:
     """Tell a row of column names from a first series, which may begin with a label.
 
     Names and numbers together are column names only where the numbers count the columns, as pandas does, and
@@ -111,7 +111,7 @@ def _has_names(source: Source, row: list[str]) -> bool:
     return counted and (has_index or bool(names)) and names <= parts
 
 
-def _refuse_column_numbers(source: Source, first: list[str], rows: Iterator[list[str]]) -> Iterator[list[str]]:
+def _refuse_column_numbers(source: InputFile, first: list[str], rows: Iterator[list[str]]) -> Iterator[list[str]]:
     """Yield all rows, but refuse a first row ``0,1,2,…`` above decimals: it may be names or a series."""
     yield first
     counted = first == [str(index) for index in range(len(first))]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nutime.data.formats.source import Record, Source, quote
+from nutime.data.formats.source import InputFile, Record, quote
 from nutime.data.series import LABEL_NAMES, Array
 
 ARFF_ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|[^\s{]+)\s*(.+)""", re.IGNORECASE)
@@ -34,12 +34,12 @@ class Promise:
     labelled: bool = False
     classes: frozenset[str] | None = None
 
-    def cells(self, source: Source, channels: list[str]) -> list[list[str]]:
+    def cells(self, source: InputFile, channels: list[str]) -> list[list[str]]:
         """Split each channel into its cells, if there are as many channels as there should be."""
         self.check_channels(source, len(channels))
         return [channel.split(",") for channel in channels]
 
-    def parse(self, source: Source, channels: list[list[str]]) -> Array:
+    def parse(self, source: InputFile, channels: list[list[str]]) -> Array:
         """Parse the cells of each channel."""
         rows = [
             source.numbers(cells, where=f"channel {index}: " if len(channels) > 1 else "")
@@ -54,14 +54,14 @@ class Promise:
                 raise source.error(f"has {rows[0].size} value(s) per channel, expected {self.length}")
         return np.stack(rows)
 
-    def label(self, source: Source, text: str) -> str:
+    def label(self, source: InputFile, text: str) -> str:
         """Return the label if it is one of the classes declared."""
         label = source.label(text)
         if self.classes is not None and label not in self.classes:
             raise source.error(f"label {quote(label)} is not one of the classes in the header")
         return label
 
-    def check_channels(self, source: Source, channels: int) -> None:
+    def check_channels(self, source: InputFile, channels: int) -> None:
         """Refuse any other number of channels than the one known so far."""
         self.channels = self.channels or channels
         if channels > MAX_CHANNELS:
@@ -70,17 +70,17 @@ class Promise:
             raise source.error(f"has {channels} channel(s), expected {self.channels}")
 
 
-def read_tsv(source: Source) -> Iterator[Record]:
+def read_tsv(source: InputFile) -> Iterator[Record]:
     """UCR 2018: the label, then the values, separated by tabs; short series are padded with NaN."""
     return _label_first(source, lambda line: line.split("\t"))
 
 
-def read_txt(source: Source) -> Iterator[Record]:
+def read_txt(source: InputFile) -> Iterator[Record]:
     """The older UCR layout: the label, then the values, separated by commas or blanks."""
     return _label_first(source, lambda line: line.split(",") if "," in line else line.split())
 
 
-def _label_first(source: Source, split: Callable[[str], list[str]]) -> Iterator[Record]:
+def _label_first(source: InputFile, split: Callable[[str], list[str]]) -> Iterator[Record]:
     promise = Promise(channels=1, equal_length=True)
     for line in source.lines():
         if not line.strip():
@@ -91,7 +91,7 @@ def _label_first(source: Source, split: Callable[[str], list[str]]) -> Iterator[
         yield Record(promise.parse(source, [cells]), source.label(label))
 
 
-def read_ts(source: Source) -> Iterator[Record]:
+def read_ts(source: InputFile) -> Iterator[Record]:
     """The UCR/UEA text format: a header, then channels separated by ``:`` and the label last."""
     lines = _meaningful(source, comments="#%")
     promise = _ts_header(source, lines)
@@ -107,11 +107,11 @@ def read_ts(source: Source) -> Iterator[Record]:
         yield Record(promise.parse(source, promise.cells(source, channels)), label)
 
 
-def _meaningful(source: Source, comments: str) -> Iterator[str]:
+def _meaningful(source: InputFile, comments: str) -> Iterator[str]:
     return (line for raw in source.lines() if (line := raw.strip()) and line[0] not in comments)
 
 
-def _ts_header(source: Source, lines: Iterator[str]) -> Promise:
+def _ts_header(source: InputFile, lines: Iterator[str]) -> Promise:
     promise = Promise()
     for line in lines:
         tag, *words = line.split()
@@ -143,20 +143,20 @@ def _ts_header(source: Source, lines: Iterator[str]) -> Promise:
     raise source.error("has no line '@data'")
 
 
-def _flag(source: Source, words: list[str]) -> bool:
+def _flag(source: InputFile, words: list[str]) -> bool:
     flags = {"true": True, "false": False}
     if not words or words[0].lower() not in flags:
         raise source.error("expected true or false")
     return flags[words[0].lower()]
 
 
-def _count(source: Source, words: list[str]) -> int:
+def _count(source: InputFile, words: list[str]) -> int:
     if len(words) != 1 or not COUNT.fullmatch(words[0]):
         raise source.error("expected a positive whole number")
     return int(words[0])
 
 
-def read_arff(source: Source) -> Iterator[Record]:
+def read_arff(source: InputFile) -> Iterator[Record]:
     r"""Weka's format: numeric attributes, or one relational attribute with its channels between ``\n``."""
     lines = _meaningful(source, comments="%")
     promise, relational = _arff_header(source, lines)
@@ -169,7 +169,7 @@ def read_arff(source: Source) -> Iterator[Record]:
         yield Record(promise.parse(source, promise.cells(source, channels)), label)
 
 
-def _arff_header(source: Source, lines: Iterator[str]) -> tuple[Promise, bool]:
+def _arff_header(source: InputFile, lines: Iterator[str]) -> tuple[Promise, bool]:
     """Return what the attributes promise, and whether the values are one relational attribute."""
     promise = Promise(equal_length=True)
     relational = within = False
@@ -207,7 +207,7 @@ def _arff_header(source: Source, lines: Iterator[str]) -> tuple[Promise, bool]:
     raise source.error("has no line '@data'")
 
 
-def _nominal_values(source: Source, text: str) -> Iterator[str]:
+def _nominal_values(source: InputFile, text: str) -> Iterator[str]:
     """Iterate over the values of a nominal attribute, each of which may be quoted."""
     place = 0
     while place < len(text):
@@ -219,7 +219,7 @@ def _nominal_values(source: Source, text: str) -> Iterator[str]:
             yield found
 
 
-def _arff_label(source: Source, line: str) -> tuple[str, str]:
+def _arff_label(source: InputFile, line: str) -> tuple[str, str]:
     """Split a line before its last cell, which may be quoted."""
     if line[-1] in "'\"":
         start = line.rfind(line[-1], 0, -1)
@@ -232,7 +232,7 @@ def _arff_label(source: Source, line: str) -> tuple[str, str]:
     return text[:-1].rstrip(), label
 
 
-def _relational_channels(source: Source, text: str) -> list[str]:
+def _relational_channels(source: InputFile, text: str) -> list[str]:
     if len(text) < 2 or text[0] not in "'\"" or text[-1] != text[0]:
         raise source.error("expected the relational attribute between quotes")
     return text[1:-1].split("\\n")

@@ -21,12 +21,12 @@ from nutime.data.formats.arrays import read_npy, read_npz, read_pt
 from nutime.data.formats.arrow import read_parquet
 from nutime.data.formats.csv import read_csv
 from nutime.data.formats.lines import read_arff, read_ts, read_tsv, read_txt
-from nutime.data.formats.source import STDIN, FormatError, Record, Source, reason
+from nutime.data.formats.source import STDIN, FormatError, InputFile, Record, reason
 from nutime.data.series import Array
 
-__all__ = ["FORMATS", "FormatError", "Record", "Table", "is_series_file", "read_file", "read_records"]
+__all__ = ["FORMATS", "FormatError", "LabelledSeries", "Record", "is_series_file", "read_file", "read_records"]
 
-Reader: TypeAlias = Callable[[Source], Iterator[Record]]
+Reader: TypeAlias = Callable[[InputFile], Iterator[Record]]
 Split: TypeAlias = Literal["train", "test"]
 
 TEXT_FORMATS: dict[str, Reader] = {
@@ -51,7 +51,7 @@ FORMATS: dict[str, Reader] = {
 TABLES = (".csv", ".csv.gz", ".parquet")
 
 
-class Table(NamedTuple):
+class LabelledSeries(NamedTuple):
     """All series of a file; labels or ids are None where the file has none."""
 
     series: list[Array]
@@ -83,7 +83,7 @@ def read_records(
     Raises:
         FormatError: one line with the file, the line in it where there are lines, and what is wrong.
     """
-    source = Source(Path(path), split, label_column=label_column, id_column=id_column)
+    source = InputFile(Path(path), split, label_column=label_column, id_column=id_column)
     suffix = ".csv" if source.path == STDIN else _suffix(path)
     if suffix is None:
         raise FormatError(f"{path}: unknown suffix; expected one of {', '.join(FORMATS)}")
@@ -98,14 +98,14 @@ def read_file(
     *,
     label_column: str | None = None,
     id_column: str | None = None,
-) -> Table:
+) -> LabelledSeries:
     """Read all series of a file at once; see :func:`read_records`."""
     records = list(read_records(path, split, label_column=label_column, id_column=id_column))
     labels = [record.label for record in records if record.label is not None]
     ids = [record.id for record in records if record.id is not None]
     if 0 < len(labels) < len(records):
         raise FormatError(f"{path}: only some of its sets have labels; read one split at a time")
-    return Table([record.values for record in records], np.array(labels) if labels else None, ids or None)
+    return LabelledSeries([record.values for record in records], np.array(labels) if labels else None, ids or None)
 
 
 def _suffix(path: str | os.PathLike[str]) -> str | None:
@@ -113,7 +113,7 @@ def _suffix(path: str | os.PathLike[str]) -> str | None:
     return next((suffix for suffix in FORMATS if name.endswith(suffix)), None)
 
 
-def _checked(source: Source, reader: Reader) -> Iterator[Record]:
+def _checked(source: InputFile, reader: Reader) -> Iterator[Record]:
     """Yield the records of a reader; a file that cannot be opened, or that holds none, is an error too."""
     empty = True
     try:

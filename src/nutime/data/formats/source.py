@@ -1,7 +1,7 @@
 """What every file reader shares: where it stands in the file, and the one way to turn cells into values.
 
-A reader is a function from a :class:`Source` to an iterator of :class:`Record`. It never raises anything but
-the :class:`FormatError` that :meth:`Source.error` builds, so that every complaint names the file and, in a
+A reader is a function from a :class:`InputFile` to an iterator of :class:`Record`. It never raises anything but
+the :class:`FormatError` that :meth:`InputFile.error` builds, so that every complaint names the file and, in a
 text file, the line.
 """
 
@@ -46,7 +46,7 @@ class Record:
 
 
 @dataclass(slots=True)
-class Source:
+class InputFile:
     """A file being read, what is wanted of it, and the line that was read last (text files only).
 
     Attributes:

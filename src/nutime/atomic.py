@@ -1,0 +1,89 @@
+"""Files and folders that appear complete or not at all; every writer of the package uses these.
+
+A file is written to a temporary folder beside it, flushed to disk and renamed. A folder is exchanged with the one
+it replaces in a single system call on Linux, so that neither a reader nor a crash ever meets parts of both.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+
+
+@contextmanager
+def replace_file(path: str | Path) -> Iterator[BinaryIO]:
+    """Yield a binary file that takes the place of ``path`` if the block ends without an error.
+
+    Of a symbolic link, the file it points to is replaced.
+    """
+    path = Path(path).resolve()
+    with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as scratch:
+        fresh = Path(scratch, path.name)
+        with fresh.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    _sync(path.parent)
+
+
+@contextmanager
+def replace_folder(folder: str | Path) -> Iterator[Path]:
+    """Yield an empty folder that takes the place of ``folder`` if the block ends without an error.
+
+    Files of the replaced folder that the block did not write are kept.
+    """
+    folder = Path(folder).resolve()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
+        fresh = Path(scratch, "new")
+        fresh.mkdir()
+        yield fresh
+        for path in (*fresh.rglob("*"), fresh):
+            _sync(path)
+        if folder.exists():
+            _keep_other_files(folder, fresh)
+            _exchange(fresh, folder)
+        else:
+            fresh.rename(folder)
+    _sync(folder.parent)
+
+
+def _keep_other_files(old: Path, new: Path) -> None:
+    for path in old.rglob("*"):
+        kept = new / path.relative_to(old)
+        if path.is_dir() and not path.is_symlink():
+            kept.mkdir(exist_ok=True)
+        elif not os.path.lexists(kept):
+            shutil.copy2(path, kept, follow_symlinks=False)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Swap two folders of one file system."""
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        names = os.fsencode(one), os.fsencode(other)
+        if libc.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0:
+            return
+    # Other systems and file systems cannot exchange: for a moment there is no folder, but never a mixed one.
+    aside = one.with_name("old")
+    other.rename(aside)
+    one.rename(other)
+
+
+def _sync(path: Path) -> None:
+    """Flush a file or a folder's entries to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,84 @@
+"""Writers leave the old or the new behind, never a mixture and never a stray file."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import pytest
+
+from nutime.atomic import replace_file, replace_folder
+
+
+def test_a_file_appears_when_the_block_ends_and_with_the_usual_permissions(tmp_path):
+    with replace_file(tmp_path / "a") as file:
+        file.write(b"new")
+        assert not (tmp_path / "a").exists()
+    assert (tmp_path / "a").read_bytes() == b"new"
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
+    (tmp_path / "a").write_bytes(b"old")
+    with suppress(OSError), replace_file(tmp_path / "a") as file:
+        file.write(b"new")
+        raise OSError("full")
+    assert (tmp_path / "a").read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "target").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("target")
+    with replace_file(tmp_path / "link") as file:
+        file.write(b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"new"
+
+
+def test_a_folder_is_replaced_as_a_whole_and_keeps_files_that_are_not_ours(tmp_path):
+    folder = tmp_path / "model"
+    for name, content in (("a", "old"), ("b", "old"), ("notes/mine.txt", "kept")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    with replace_folder(folder) as fresh:
+        (fresh / "a").write_text("new")
+        (fresh / "b").write_text("new")
+    assert [(folder / name).read_text() for name in ("a", "b", "notes/mine.txt")] == ["new", "new", "kept"]
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_a_failure_leaves_the_old_folder_and_nothing_else(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "a").write_text("old")
+    with suppress(OSError), replace_folder(folder) as fresh:
+        (fresh / "a").write_text("new")
+        raise OSError("full")
+    assert (folder / "a").read_text() == "old"
+    assert os.listdir(tmp_path) == ["model"]
+
+
+SWAP_FOREVER = """
+import itertools, sys
+from nutime.atomic import replace_folder
+for turn in itertools.count():
+    with replace_folder(sys.argv[1]) as fresh:
+        for name in "abc":
+            (fresh / name).write_text(str(turn))
+    print(turn, flush=True)
+"""
+
+
+@pytest.mark.parametrize("moment", range(8))
+def test_a_kill_never_leaves_parts_of_two_writes(tmp_path, moment):
+    folder = tmp_path / "model"
+    writer = subprocess.Popen([sys.executable, "-c", SWAP_FOREVER, str(folder)], stdout=subprocess.PIPE)
+    writer.stdout.readline()
+    time.sleep(0.003 * moment)
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    assert len({(folder / name).read_text() for name in "abc"}) == 1
