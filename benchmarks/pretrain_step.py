@@ -20,7 +20,7 @@ from nutime import NuTimeConfig
 from nutime.data.crops import FlatSeries
 from nutime.model.network import NuTimeNetwork
 from nutime.pretrain.byol import BYOL
-from nutime.pretrain.sampling import Pool
+from nutime.pretrain.sampling import Sampler
 from nutime.pretrain.schedule import Schedule
 from nutime.pretrain.step import PretrainStep, StepConfig
 
@@ -42,9 +42,9 @@ def our_step(series: torch.Tensor, batch: int, head_dim: int) -> PretrainStep:
         torch.full((count,), LENGTH, device=device),
     )
     one_source = [torch.tensor([value], device=device) for value in (0, count)]
-    pool = Pool(flat, *one_source, torch.ones(1, dtype=torch.float64, device=device))
+    sampler = Sampler(flat, *one_source, torch.ones(1, dtype=torch.float64, device=device))
     byol = BYOL(NuTimeNetwork(NuTimeConfig(head_dim=head_dim))).to(device)
-    return PretrainStep(byol, pool, Schedule(steps=10_000), StepConfig(batch=batch))
+    return PretrainStep(byol, sampler, Schedule(steps=10_000), StepConfig(batch=batch))
 
 
 def milliseconds(step: object, repeats: int, device: str) -> float:

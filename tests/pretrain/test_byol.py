@@ -89,18 +89,18 @@ def test_contrast_is_the_cross_entropy_of_finding_the_other_view(views):
     torch.testing.assert_close(contrasted(views)[0], plain(views)[0] + 0.5 * missed)
 
 
-def test_the_share_of_hidden_windows_is_the_one_asked_for():
+def test_the_share_of_masked_windows_is_the_requested_one():
     byol = asked(masked=0.25)
     rows = Noise(torch.tensor(3, dtype=torch.int32), torch.arange(4000, dtype=torch.int32))
     seen = []
     byol.network.transformer.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
     with torch.no_grad():
-        byol.hidden_window.fill_(1e3)
+        byol.mask_token.fill_(1e3)
         byol(torch.randn(2, 2000, 1, 64), rows)
     assert (seen[0][:, 1:].mean(-1) > 500).float().mean() == pytest.approx(0.25, abs=0.01)
 
 
-def test_predicting_hidden_windows_teaches_all_that_takes_part(views, noise):
+def test_predicting_masked_windows_reaches_all_parameters(views, noise):
     byol = asked(masked=0.5, pool="cls+mean")
     byol(views, noise)[0].backward()
     assert all(parameter.grad is not None for name, parameter in byol.named_parameters() if "target" not in name)

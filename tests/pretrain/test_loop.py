@@ -88,7 +88,7 @@ def test_a_streamed_corpus_trains_and_resumes_bit_for_bit(corpus, recipe, tmp_pa
         if progress.step == 6:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    streamed = {"device": "cpu", "room": 40_000}
+    streamed = {"device": "cpu", "budget": 40_000}
     assert pretrain(corpus.path, tmp_path / "straight", recipe, **streamed)
     assert not pretrain(corpus.path, tmp_path / "stopped", recipe, report=stop_midway, **streamed)
     assert pretrain(corpus.path, tmp_path / "stopped", resume=True, **streamed)
@@ -110,7 +110,7 @@ def test_a_non_finite_loss_stops_the_run_and_names_the_batch(recipe, tmp_path):
     with CorpusWriter(tmp_path / "corpus") as writer:
         writer.add("huge", (torch.full((50,), 3e38).numpy() * (-1) ** torch.arange(50).numpy() for _ in range(20)))
     poison = {"learning_rate": float("inf")}
-    with pytest.raises(NonFiniteLossError, match=r"loss of step \d+ is not finite; its batch begins with series"):
+    with pytest.raises(NonFiniteLossError, match=r"loss of step \d+ is not finite; its batch starts with series"):
         pretrain(
             tmp_path / "corpus", tmp_path / "run", recipe.__class__(**{**vars(recipe), **poison}), device="cpu"
         )
@@ -118,7 +118,7 @@ def test_a_non_finite_loss_stops_the_run_and_names_the_batch(recipe, tmp_path):
 
 def test_an_unwritable_checkpoint_midway_is_a_warning_and_the_run_goes_on(corpus, recipe, tmp_path):
     run = tmp_path / "run"
-    blocked = run / "checkpoints" / "step-000000004.partial"
+    blocked = run / "checkpoints" / "step-000000004.safetensors"
     blocked.mkdir(parents=True)  # a folder where the file should go: writing fails, whoever runs the test
     with pytest.warns(UserWarning, match="checkpoint of step 4 not saved"):
         assert pretrain(corpus.path, run, recipe, resume=True, device="cpu")

@@ -1,5 +1,6 @@
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 from tiny_recipe import TINY
@@ -7,20 +8,20 @@ from tiny_recipe import TINY
 from nutime.data.crops import FlatSeries
 from nutime.model.network import NuTimeNetwork
 from nutime.pretrain.byol import BYOL
-from nutime.pretrain.sampling import ResidentPool
+from nutime.pretrain.sampling import ResidentCorpus
 from nutime.pretrain.schedule import Schedule
 from nutime.pretrain.step import PretrainStep, StepConfig
 
 
 @pytest.fixture
-def pool(corpus):
-    return ResidentPool(corpus, "size", torch.device("cpu")).pool
+def sampler(corpus):
+    return ResidentCorpus(corpus, "size", torch.device("cpu")).sampler
 
 
-def make_step(pool, seed=0, **arguments):
+def make_step(sampler, seed=0, **arguments):
     torch.manual_seed(0)
     config = StepConfig(batch=16, seed=seed)
-    return PretrainStep(BYOL(NuTimeNetwork(TINY)), pool, Schedule(steps=20), config, **arguments)
+    return PretrainStep(BYOL(NuTimeNetwork(TINY)), sampler, Schedule(steps=20), config, **arguments)
 
 
 def losses(step, count):
@@ -31,61 +32,61 @@ def losses(step, count):
     return values
 
 
-def test_the_loss_falls(pool):
-    seen = losses(make_step(pool), 10)
+def test_the_loss_falls(sampler):
+    seen = losses(make_step(sampler), 10)
     assert seen[-1] < 0.7 * seen[0]
 
 
-def test_the_same_seed_gives_the_same_losses_and_another_others(pool):
-    first, again, other = (losses(make_step(pool, seed), 3) for seed in (0, 0, 1))
+def test_the_same_seed_gives_the_same_losses_and_another_others(sampler):
+    first, again, other = (losses(make_step(sampler, seed), 3) for seed in (0, 0, 1))
     assert first == again
     assert first != other
 
 
-def test_a_state_taken_over_continues_bit_for_bit(pool):
-    straight = make_step(pool)
+def test_a_state_taken_over_continues_bit_for_bit(sampler):
+    straight = make_step(sampler)
     losses(straight, 3)
     saved = {name: tensor.clone() for name, tensor in straight.state().items()}
     expected = losses(straight, 3)
-    fresh = make_step(pool)
+    fresh = make_step(sampler)
     fresh.load(saved)
     assert losses(fresh, 3) == expected
     assert all(torch.equal(tensor, straight.state()[name]) for name, tensor in fresh.state().items())
 
 
-def test_a_state_of_another_network_is_refused(pool):
+def test_a_state_of_another_network_is_refused(sampler):
     with pytest.raises(ValueError, match="does not fit"):
-        make_step(pool).load({"step": torch.tensor(0)})
+        make_step(sampler).load({"step": torch.tensor(0)})
 
 
-def test_processes_share_the_batch_that_one_would_draw(pool):
-    whole = make_step(pool).batch_of(5)
-    parts = [make_step(pool, rank=rank, world=2).batch_of(5) for rank in (0, 1)]
+def test_processes_share_the_batch_that_one_would_draw(sampler):
+    whole = make_step(sampler).batch_of(5)
+    parts = [make_step(sampler, rank=rank, world=2).batch_of(5) for rank in (0, 1)]
     assert torch.equal(torch.cat(parts), whole)
 
 
-def test_a_batch_that_processes_cannot_share_is_refused(pool):
+def test_a_batch_that_processes_cannot_share_is_refused(sampler):
     with pytest.raises(ValueError, match="cannot be shared by 3 processes"):
-        make_step(pool, world=3)
+        make_step(sampler, world=3)
 
 
-def test_a_non_finite_loss_is_remembered_with_its_step(pool):
-    series = pool.series
+def test_a_non_finite_loss_is_remembered_with_its_step(sampler):
+    series = sampler.series
     poisoned = FlatSeries(torch.full_like(series.values, torch.nan), series.starts, series.lengths)
-    step = make_step(pool)
+    step = make_step(sampler)
     losses(step, 2)
-    step.pool = dataclasses.replace(pool, series=poisoned)
+    step.sampler = dataclasses.replace(sampler, series=poisoned)
     losses(step, 2)
     assert int(step.failed_at) == 2
 
 
-def test_rescaling_changes_level_and_scale_and_leaves_the_shape(pool):
+def test_rescaling_changes_level_and_scale_and_leaves_the_shape(sampler):
     def views(rescale):
         torch.manual_seed(0)
         step = PretrainStep(
-            BYOL(NuTimeNetwork(TINY)), pool, Schedule(steps=20), StepConfig(batch=16, rescale=rescale)
+            BYOL(NuTimeNetwork(TINY)), sampler, Schedule(steps=20), StepConfig(batch=16, rescale=rescale)
         )
-        return step._views()[0].flatten(0, 2).double()
+        return step._views(TINY.length)[0].flatten(0, 2).double()
 
     plain, rescaled = views(0.0), views(0.5)
     shapes = [(x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True) for x in (plain, rescaled)]
@@ -93,3 +94,12 @@ def test_rescaling_changes_level_and_scale_and_leaves_the_shape(pool):
     factor = rescaled.std(1) / plain.std(1)
     assert factor.log().std() == pytest.approx(0.5, rel=0.5)
     assert not torch.allclose(rescaled.mean(1), factor * plain.mean(1))
+
+
+def test_a_step_draws_one_of_several_lengths_by_its_number_alone(sampler):
+    step = make_step(sampler)
+    step = PretrainStep(step.byol, sampler, Schedule(steps=20), StepConfig(batch=16, lengths=(16, 32)))
+    drawn = [step.length_of(number) for number in range(40)]
+    assert set(drawn) == {16, 32}
+    assert [step.length_of(number) for number in range(40)] == drawn
+    assert all(np.isfinite(losses(step, 4)))

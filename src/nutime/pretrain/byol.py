@@ -1,19 +1,19 @@
-"""Bootstrap Your Own Latent: from one view an encoder predicts what its own slow average makes of another.
+"""Bootstrap Your Own Latent (BYOL): from one view, predict the target network's projection of another.
 
-A meta-architecture: it holds the networks and the loss, and knows neither data nor optimizer. Unusual here:
-BatchNorm keeps no running statistics, for the heads are thrown away after pretraining; it sees all processes of a
-distributed run as one batch, on any backend. Beside the paper's question there are two that can be added
-(:class:`Objective`): what was in the windows that were hidden, and which of all views belongs to this one.
+The target network is an exponential moving average (EMA) of the online one. This module holds networks and loss,
+and imports neither data nor optimizer. BatchNorm has no running statistics, because the heads are discarded after
+pretraining, and normalises over the batch of all processes. :class:`Objective` can add two losses to the paper's:
+the prediction of masked windows, and a contrastive loss between views.
 """
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed.nn.functional import all_gather, all_reduce
 from torch.nn import functional as F
 
 from nutime.model.network import NuTimeNetwork, pool_tokens
@@ -22,18 +22,17 @@ from nutime.model.noise import Noise, decide, threshold
 HIDDEN = 4096
 PROJECTED = 256
 TEMPERATURE = 0.1
-_HIDE = 1005  # the site of the noise that chooses windows, beyond any dropout's and the crops'
+_MASK_SITE = 1005  # beyond the sites of dropout and crops
 
 
 @dataclass(frozen=True)
 class Objective:
-    """What is asked of the online network; the defaults are the paper's.
+    """The training objective; the defaults are the paper's.
 
     Attributes:
-        pool: what of the encoder's tokens is compared: ``cls``, or ``cls+mean``, which teaches the windows' too.
-        masked: share of the windows hidden from the online network; it learns to tell what the target, which
-            sees them, makes of them.
-        contrast: weight of telling a series' other view from those of all other series (InfoNCE).
+        pool: pooling of the tokens that are compared: ``cls`` or ``cls+mean``.
+        masked: share of the windows that are masked; the online network predicts the target network's tokens.
+        contrast: weight of a contrastive loss (InfoNCE) between the two views of a series.
     """
 
     pool: str = "cls"
@@ -73,7 +72,7 @@ def head(dim: int) -> nn.Sequential:
 
 
 class BYOL(nn.Module):
-    """The online network with its heads, and the target that follows it."""
+    """The online network with its heads, and the target network."""
 
     def __init__(self, network: NuTimeNetwork, objective: Objective | None = None) -> None:
         super().__init__()
@@ -84,7 +83,7 @@ class BYOL(nn.Module):
         self.predictor = head(PROJECTED)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
         if self.objective.masked:
-            self.hidden_window = nn.Parameter(0.02 * torch.randn(dim))
+            self.mask_token = nn.Parameter(0.02 * torch.randn(dim))
             self.window_predictor = nn.Sequential(nn.Linear(dim, 2 * dim), nn.GELU(), nn.Linear(2 * dim, dim))
 
     @property
@@ -97,56 +96,56 @@ class BYOL(nn.Module):
     def forward(self, views: Tensor, noise: Noise | None = None) -> tuple[Tensor, Tensor]:
         """Return (loss, spread) of ``(2, batch, channels, length)`` views.
 
-        The loss is 2 − 2·cos, averaged over both directions, and what the objective adds. The spread is the mean
-        standard deviation of the normalised embedding's coordinates times √dim: near 1 for a healthy encoder,
-        near 0 after collapse. ``noise`` names the rows of both views, first view first; without it nothing is
-        dropped or hidden.
+        The loss is 2 − 2·cos, averaged over both directions, plus the losses the objective adds. The spread is the
+        mean standard deviation of the normalised embedding's coordinates times √dim: near 1 for a healthy encoder,
+        near 0 after collapse. ``noise`` identifies the rows of both views, first view first; without it there is
+        neither dropout nor masking.
         """
         both = views.flatten(0, 1)
         if self.objective.masked and noise:
-            embedded, target, extra = self._with_hidden_windows(both, noise)
+            embedded, target, extra = self._with_masked_windows(both, noise)
         else:
             embedded, extra = self.network.pooled(both, self.objective.pool, noise), both.new_zeros(())
             with torch.no_grad():
-                target = self._slow.pooled(both, self.objective.pool)
+                target = self._target_network.pooled(both, self.objective.pool)
         projected = [self.online["projector"](view) for view in embedded.chunk(2)]
         predicted = [self.predictor(view) for view in projected]
         with torch.no_grad():
-            wanted = [self.target["projector"](view) for view in target.chunk(2)]
-        loss = 2 - _cosine(predicted[0], wanted[1]) - _cosine(predicted[1], wanted[0]) + extra
+            targets = [self.target["projector"](view) for view in target.chunk(2)]
+        loss = 2 - _cosine(predicted[0], targets[1]) - _cosine(predicted[1], targets[0]) + extra
         if self.objective.contrast:
-            loss = loss + self.objective.contrast * _contrast(*projected)
+            loss = loss + self.objective.contrast * _info_nce(*projected)
         with torch.no_grad():
             normal = F.normalize(embedded.float(), dim=-1)
             spread = normal.std(0).mean() * normal.shape[-1] ** 0.5
         return loss, spread
 
-    def _with_hidden_windows(self, both: Tensor, noise: Noise) -> tuple[Tensor, Tensor, Tensor]:
-        """Return both networks' embeddings, and how badly the online one tells what it could not see."""
+    def _with_masked_windows(self, both: Tensor, noise: Noise) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the pooled tokens of both networks, and the loss of predicting the masked windows."""
         tokens = self.network.tokens(both)
         columns = torch.arange(tokens.shape[1] - 1, dtype=torch.int32, device=both.device)
         share = self.objective.masked
-        hidden = decide(noise.row_keys(_HIDE)[:, None] + columns) < threshold(share)
-        windows = torch.where(hidden[..., None], self.hidden_window.to(tokens.dtype), tokens[:, 1:])
-        seen = self.network.read(torch.cat([tokens[:, :1], windows], dim=1), noise)[-1]
+        mask = decide(noise.row_keys(_MASK_SITE)[:, None] + columns) < threshold(share)
+        windows = torch.where(mask[..., None], self.mask_token.to(tokens.dtype), tokens[:, 1:])
+        online = self.network.read(torch.cat([tokens[:, :1], windows], dim=1), noise)[-1]
         with torch.no_grad():
-            whole = self._slow(both)
-        told = self.window_predictor(seen[:, 1:]).float()
-        wanted = F.layer_norm(whole[:, 1:].float(), told.shape[-1:])
-        misses = F.smooth_l1_loss(told, wanted, reduction="none").mean(-1)
+            target = self._target_network(both)
+        predictions = self.window_predictor(online[:, 1:]).float()
+        targets = F.layer_norm(target[:, 1:].float(), predictions.shape[-1:])
+        losses = F.smooth_l1_loss(predictions, targets, reduction="none").mean(-1)
         pool = self.objective.pool
-        # Divided by the expected and not the actual number of hidden windows: any split of a batch adds up.
-        return pool_tokens(seen, pool), pool_tokens(whole, pool), (misses * hidden).mean() / share
+        # Divided by the expected number of masked windows, not the actual one: the loss is additive over a batch.
+        return pool_tokens(online, pool), pool_tokens(target, pool), (losses * mask).mean() / share
 
     @property
-    def _slow(self) -> NuTimeNetwork:
-        slow = self.target["network"]
-        assert isinstance(slow, NuTimeNetwork)
-        return slow
+    def _target_network(self) -> NuTimeNetwork:
+        network = self.target["network"]
+        assert isinstance(network, NuTimeNetwork)
+        return network
 
     @torch.no_grad()
     def update_target(self, momentum: Tensor) -> None:
-        """Move the target towards the online network."""
+        """Update the EMA."""
         target: list[Tensor] = list(self.target.parameters())
         online: list[Tensor] = list(self.online.parameters())
         torch._foreach_mul_(target, momentum)
@@ -157,56 +156,24 @@ def _cosine(a: Tensor, b: Tensor) -> Tensor:
     return F.cosine_similarity(a.float(), b.float(), dim=-1).mean()
 
 
-def _contrast(one: Tensor, other: Tensor) -> Tensor:
-    """Return how badly each view finds its other view among those of the whole batch, in both directions."""
+def _info_nce(one: Tensor, other: Tensor) -> Tensor:
+    """Return the cross-entropy of identifying each view's counterpart in the whole batch, in both directions."""
     one, other = (F.normalize(view.float(), dim=-1) for view in (one, other))
     first = distributed.get_rank() * len(one) if _is_distributed() else 0
     own = first + torch.arange(len(one), device=one.device)
-    there = F.cross_entropy(one @ _of_all_processes(other).T / TEMPERATURE, own)
-    back = F.cross_entropy(other @ _of_all_processes(one).T / TEMPERATURE, own)
-    return there + back
-
-
-class _MeanOverProcesses(torch.autograd.Function):
-    """The mean of a tensor over all processes, differentiable on any backend."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        mean = x.contiguous().clone()
-        distributed.all_reduce(mean)
-        return mean / distributed.get_world_size()
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        return _MeanOverProcesses.forward(ctx, grad)
+    forward = F.cross_entropy(one @ _gather_rows(other).T / TEMPERATURE, own)
+    backward = F.cross_entropy(other @ _gather_rows(one).T / TEMPERATURE, own)
+    return forward + backward
 
 
 def _mean_over_processes(x: Tensor) -> Tensor:
-    mean: Tensor = _MeanOverProcesses.apply(x)  # type: ignore[no-untyped-call]
+    mean: Tensor = all_reduce(x) / distributed.get_world_size()
     return mean
 
 
-class _OfAllProcesses(torch.autograd.Function):
-    """The rows of all processes, one after another, differentiable on any backend."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        parts = [torch.empty_like(x) for _ in range(distributed.get_world_size())]
-        distributed.all_gather(parts, x.contiguous())
-        return torch.cat(parts)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        grad = grad.contiguous().clone()
-        distributed.all_reduce(grad)
-        return grad.chunk(distributed.get_world_size())[distributed.get_rank()]
-
-
-def _of_all_processes(x: Tensor) -> Tensor:
-    if not _is_distributed():
-        return x
-    rows: Tensor = _OfAllProcesses.apply(x)  # type: ignore[no-untyped-call]
-    return rows
+def _gather_rows(x: Tensor) -> Tensor:
+    """Return the rows of all processes, one after another."""
+    return torch.cat(all_gather(x)) if _is_distributed() else x
 
 
 def _is_distributed() -> bool:

@@ -1,13 +1,8 @@
-"""Checkpoints that survive crashes: written aside, flushed, renamed; checked when read; a few kept.
-
-Unusual here: a checkpoint is one safetensors file whose header carries the checksum of its tensors, so that it
-is either whole and proven or not used at all. Nothing in it is executed on loading.
-"""
+"""Checkpoints that survive crashes: safetensors files, written atomically, with a checksum in the header."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from nutime.atomic import replace_file
+
 _CHECKSUM = "sha256"
 
 
@@ -24,21 +21,13 @@ def save_checkpoint(folder: Path, step: int, state: Mapping[str, Tensor], keep: 
     """Write the state of ``step`` and remove all but the newest ``keep`` checkpoints.
 
     Raises:
-        OSError: the disk is full or not writable; checkpoints already there are left as they were.
+        OSError: the disk is full or not writable; existing checkpoints are unchanged.
     """
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
     path = folder / f"step-{step:09d}.safetensors"
-    partial = path.with_suffix(".partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(save(tensors, {_CHECKSUM: _checksum(tensors)}))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
+    with replace_file(path) as file:
+        file.write(save(tensors, {_CHECKSUM: _checksum(tensors)}))
     for old in checkpoints(folder)[keep:]:
         old.unlink(missing_ok=True)
     return path
@@ -50,12 +39,12 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def load_newest(folder: Path) -> dict[str, Tensor] | None:
-    """Return the newest state that is whole, or None; a damaged one is passed over with a warning."""
+    """Return the newest undamaged state, or None; a damaged one is skipped with a warning."""
     for path in checkpoints(folder):
         try:
             return _load(path)
         except (OSError, SafetensorError, ValueError) as error:
-            warnings.warn(f"{path}: damaged, using the one before ({error})", stacklevel=2)
+            warnings.warn(f"{path}: damaged, using the previous one ({error})", stacklevel=2)
     return None
 
 

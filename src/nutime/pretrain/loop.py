@@ -1,8 +1,8 @@
-"""The pretraining loop: open the corpus, take steps, tell how it goes, lose nothing.
+"""The pretraining loop.
 
-Reads top to bottom. A run is a folder: ``run.json`` (config, seed, versions), ``metrics.jsonl``, TensorBoard
-logs, ``checkpoints/`` and at the end ``model/``, an encoder for ``NuTime.from_pretrained``. The same command with
-``resume`` continues it, bit for bit on a CPU. Started by ``torchrun`` it shares every batch among the processes.
+A run is a folder: ``run.json`` (config, seed, versions), ``metrics.jsonl``, TensorBoard logs, ``checkpoints/`` and
+at the end ``model/``, an encoder for ``NuTime.from_pretrained``. ``resume`` continues a run, bit for bit on a CPU.
+Started by ``torchrun``, the processes share every batch.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import distributed, nn
 
+from nutime.atomic import replace_file
 from nutime.data.corpus.store import Corpus
 from nutime.devices import usable_device
 from nutime.encoder import NuTime
@@ -30,14 +31,14 @@ from nutime.model.network import NuTimeNetwork
 from nutime.pretrain.byol import BYOL, Objective
 from nutime.pretrain.checkpoint import load_newest, save_checkpoint
 from nutime.pretrain.fitting import fit_to_corpus, needs_fitting
-from nutime.pretrain.sampling import ResidentPool, Sampling, StreamingPool, pool_for
+from nutime.pretrain.sampling import ResidentCorpus, Sampling, StreamedCorpus, load_corpus
 from nutime.pretrain.schedule import Schedule
 from nutime.pretrain.step import PretrainStep, StepConfig
 from nutime.version import versions
 
-#: A spread below this is reported: the embeddings are about to become all alike.
+#: A spread below this is reported as collapse.
 COLLAPSE = 0.05
-#: How many steps distributed processes may run before they agree on whether to stop.
+#: Steps after which distributed processes agree on whether to stop.
 _AGREE_EVERY = 10
 
 
@@ -45,8 +46,8 @@ _AGREE_EVERY = 10
 class PretrainConfig:
     """A whole run. The defaults are the paper's; ``steps`` of None means ``epochs`` times the corpus.
 
-    ``pool``, ``masked`` and ``contrast`` are those of :class:`~nutime.pretrain.byol.Objective`; ``rescale`` is how
-    far level and scale of a view are changed at random, in units of its own standard deviation and of e.
+    ``pool``, ``masked`` and ``contrast`` are those of :class:`~nutime.pretrain.byol.Objective`, ``smallest_crop``,
+    ``rescale`` and ``lengths`` those of :class:`~nutime.pretrain.step.StepConfig`.
     """
 
     network: NuTimeConfig = dataclasses.field(default_factory=NuTimeConfig)
@@ -59,6 +60,7 @@ class PretrainConfig:
     weight_decay: float = 0.05
     smallest_crop: float = 0.8
     rescale: float = 0.0
+    lengths: tuple[int, ...] = ()
     pool: str = "cls"
     masked: float = 0.0
     contrast: float = 0.0
@@ -71,7 +73,8 @@ class PretrainConfig:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> PretrainConfig:
         """Read what ``dataclasses.asdict`` made."""
-        return cls(**{**values, "network": NuTimeConfig.from_dict(values["network"])})
+        lengths = tuple(values.get("lengths", ()))
+        return cls(**{**values, "network": NuTimeConfig.from_dict(values["network"]), "lengths": lengths})
 
     def steps_for(self, corpus_size: int) -> int:
         """Return the number of steps of the run."""
@@ -80,7 +83,7 @@ class PretrainConfig:
 
 @dataclass(frozen=True)
 class StepMetrics:
-    """How a run is doing, every ``log_every`` steps."""
+    """What is logged every ``log_every`` steps."""
 
     step: int
     steps: int
@@ -104,7 +107,7 @@ def pretrain(
     device: str | None = None,
     probe: Callable[[NuTimeNetwork], float] | None = None,
     report: Callable[[StepMetrics], None] = lambda progress: None,
-    room: int | None = None,
+    budget: int | None = None,
 ) -> bool:
     """Pretrain an encoder with BYOL.
 
@@ -114,9 +117,9 @@ def pretrain(
         config: the recipe; a resumed run keeps its own.
         resume: continue from the newest whole checkpoint (or begin, if there is none).
         device: where to train; CUDA if there is one.
-        probe: judges the encoder every ``probe_every`` steps.
+        probe: scores the encoder every ``probe_every`` steps.
         report: called with the progress, in the first process only.
-        room: bytes the corpus may take on the device; a larger one is streamed.
+        budget: bytes the corpus may take on the device; a larger one is streamed.
 
     Returns:
         True if the run is complete, False if SIGTERM or Ctrl-C ended it early (with a checkpoint saved).
@@ -132,12 +135,12 @@ def pretrain(
         if needs_fitting(config.network):
             fit_to_corpus(network, corpus, config.seed)
         byol = BYOL(network, Objective(config.pool, config.masked, config.contrast)).to(target)
-        pool = pool_for(corpus, config.sampling, target, batch=config.batch, seed=config.seed, room=room)
+        data = load_corpus(corpus, config.sampling, target, batch=config.batch, seed=config.seed, budget=budget)
         step = PretrainStep(
             byol,
-            pool.pool,
+            data.sampler,
             Schedule(steps, config.learning_rate, config.warmup, config.momentum),
-            StepConfig(config.batch, config.smallest_crop, config.weight_decay, config.seed, config.rescale),
+            StepConfig(**{field.name: getattr(config, field.name) for field in dataclasses.fields(StepConfig)}),
             rank=rank,
             world=world,
             wrap=_data_parallel(target) if world > 1 else lambda model: model,
@@ -145,9 +148,9 @@ def pretrain(
         if resume and (state := load_newest(run / "checkpoints")) is not None:
             step.load(state)
         try:
-            done = _train(step, pool, config, steps, run if rank == 0 else None, stopping, probe, report)
+            done = _train(step, data, config, steps, run if rank == 0 else None, stopping, probe, report)
         finally:
-            pool.close()
+            data.close()
         if rank == 0 and done == steps:
             encoder = byol.network
             assert isinstance(encoder, NuTime)
@@ -157,7 +160,7 @@ def pretrain(
 
 def _train(
     step: PretrainStep,
-    pool: ResidentPool | StreamingPool,
+    data: ResidentCorpus | StreamedCorpus,
     config: PretrainConfig,
     steps: int,
     run: Path | None,
@@ -165,19 +168,19 @@ def _train(
     probe: Callable[[NuTimeNetwork], float] | None,
     report: Callable[[StepMetrics], None],
 ) -> int:
-    """Take the steps that are left; return how many have been taken in all. ``run`` is None in other ranks."""
+    """Take the remaining steps; return the total number taken. ``run`` is None except in rank 0."""
     done = int(step.step)
     log = _Log(run) if run else None
     timer = _Timer(config.batch)
     saved = done
     while done < steps:
-        pool.prepare(done)
+        data.prepare(done)
         step()
         done += 1
         if done % config.log_every == 0 or done == steps:
-            _refuse_non_finite(step, pool)
+            _refuse_non_finite(step, data)
             progress = StepMetrics(
-                done, steps, float(step.loss), float(step.rate), float(step.spread), timer.rate(done)
+                done, steps, float(step.loss), float(step.learning_rate), float(step.spread), timer.rate(done)
             )
             if probe and run and (done % config.probe_every < config.log_every or done == steps):
                 progress = dataclasses.replace(progress, probe=probe(step.byol.network))
@@ -198,7 +201,7 @@ def _train(
 
 
 def _save(run: Path, step: PretrainStep, done: int, saved: int, *, final: bool) -> int:
-    """Save a checkpoint; if that fails midway in a run, warn and go on: what was saved before still is."""
+    """Save a checkpoint; if that fails before the end of the run, warn and continue."""
     try:
         save_checkpoint(run / "checkpoints", done, step.state())
     except OSError as error:
@@ -209,21 +212,21 @@ def _save(run: Path, step: PretrainStep, done: int, saved: int, *, final: bool) 
     return done
 
 
-def _refuse_non_finite(step: PretrainStep, pool: ResidentPool | StreamingPool) -> None:
+def _refuse_non_finite(step: PretrainStep, data: ResidentCorpus | StreamedCorpus) -> None:
     failed = int(step.failed_at)
     if failed >= 0:
-        pool.prepare(failed)
-        batch = step.batch_of(failed)[:8].tolist()
+        data.prepare(failed)
+        series = data.corpus_indices(step.batch_of(failed)[:8])
         raise NonFiniteLossError(
-            f"the loss of step {failed} is not finite; its batch begins with series {batch}. "
-            "Lower the learning rate, or look at these series; the last checkpoint is from before"
+            f"the loss of step {failed} is not finite; its batch starts with series {series} of the corpus. "
+            "Lower the learning rate or inspect these series; the last checkpoint was saved before this step"
         )
 
 
 def _open_run(
     run: Path, config: PretrainConfig | None, corpus: Corpus, resume: bool, *, writes: bool
 ) -> PretrainConfig:
-    """Create the run's folder, or check that the one there is the run to resume."""
+    """Create the run's folder, or check that an existing one is the run to resume."""
     document = run / "run.json"
     identity = {"series": len(corpus), "values": sum(source.values for source in corpus.sources)}
     if resume and document.exists():
@@ -237,9 +240,8 @@ def _open_run(
     if writes:
         run.mkdir(parents=True, exist_ok=True)
         content = {"config": dataclasses.asdict(config), "corpus": identity, "versions": versions()}
-        partial = document.with_suffix(".partial")
-        partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        partial.replace(document)
+        with replace_file(document) as file:
+            file.write(json.dumps(content, indent=2).encode() + b"\n")
     return config
 
 
@@ -270,7 +272,7 @@ class _Log:
 
 
 class _Timer:
-    """Series a second since the last question."""
+    """Series per second since the last call."""
 
     def __init__(self, batch: int) -> None:
         self._batch = batch
@@ -287,12 +289,12 @@ class _Timer:
 
 @contextmanager
 def _stop_signals() -> Iterator[list[int]]:
-    """Collect SIGTERM and SIGINT instead of dying of them."""
+    """Collect SIGTERM and SIGINT instead of exiting."""
     received: list[int] = []
     names = (signal.SIGTERM, signal.SIGINT)
     try:
         before = [signal.signal(name, lambda number, frame: received.append(number)) for name in names]
-    except ValueError:  # not the main thread: signals stay with whoever owns them
+    except ValueError:  # only the main thread may install handlers
         yield received
         return
     try:
@@ -303,14 +305,14 @@ def _stop_signals() -> Iterator[list[int]]:
 
 
 def _agreed(stopping: list[int], done: int, step: PretrainStep) -> bool:
-    """Whether to stop now: at once when alone, else as soon as all processes know of it."""
+    """Whether to stop now: immediately in a single process, else when all processes have agreed."""
     if not distributed.is_initialized():
         return bool(stopping)
     if done % _AGREE_EVERY:
         return False
-    wish = torch.tensor(len(stopping), device=step.device)
-    distributed.all_reduce(wish)
-    return bool(wish)
+    requests = torch.tensor(len(stopping), device=step.device)
+    distributed.all_reduce(requests)
+    return bool(requests)
 
 
 @contextmanager
@@ -331,33 +333,33 @@ def _processes(device: torch.device) -> Iterator[tuple[int, int]]:
 
 
 def _store_of_this_attempt(store: Any, rank: int, world: int) -> Any:
-    """Return a part of the store that holds nothing from before.
+    """Return a prefix of the store that no earlier attempt used.
 
-    ``torchrun`` hands on the store of a failed attempt, with the addresses of the dead in it, and its hosts do not
-    count restarts alike. So the first process names the attempt after itself and tells those who ask it.
+    After a failure ``torchrun`` reuses the store, which still contains the addresses of the dead processes, and
+    its hosts count restarts differently. So rank 0 numbers the attempt and publishes the number to other ranks.
     """
-    number = store.add("processes", 1)  # no process of any attempt has the same
+    number = store.add("processes", 1)  # unique over all attempts
     if rank > 0:
         attempt = int(store.get(f"attempt-of-{number}"))
         store.add(f"present-{attempt}", 1)
     else:
-        attempt, told = number, 0
+        attempt, published = number, 0
         deadline = time.monotonic() + store.timeout.total_seconds()
         while (missing := world - 1 - store.add(f"present-{attempt}", 0)) > 0:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{missing} of {world} processes did not come; their output should say why")
+                raise TimeoutError(f"{missing} of {world} processes did not start; see their output")
             known = store.add("processes", 0)
-            for asking in range(told + 1, known + 1):
+            for asking in range(published + 1, known + 1):
                 store.set(f"attempt-of-{asking}", str(attempt))
-            told = known
+            published = known
             time.sleep(0.05)
     return distributed.PrefixStore(f"attempt-{attempt}", store)  # type: ignore[attr-defined]
 
 
-def _own_device(asked: str | None) -> torch.device:
-    """Return where this process trains; of several on a host, each has a GPU of its own."""
-    if asked not in (None, "cuda") or not torch.cuda.is_available():
-        return usable_device(asked)
+def _own_device(name: str | None) -> torch.device:
+    """Return the device of this process; several processes on a host use one GPU each."""
+    if name not in (None, "cuda") or not torch.cuda.is_available():
+        return usable_device(name)
     device = usable_device(f"cuda:{os.environ.get('LOCAL_RANK') or os.environ.get('RANK') or 0}")
     torch.cuda.set_device(device)
     return device

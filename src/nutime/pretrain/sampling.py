@@ -1,9 +1,8 @@
-"""The series a training step draws from: the whole corpus on the device, or a part of it that is renewed.
+"""Drawing training series from a corpus on the device.
 
-Unusual here: a corpus too large for the device is not read batch by batch. A random part of it lies on the
-device, drawn with the wanted shares of sources; the next part is gathered by a thread while steps run on this
-one, and then copied over it in place, so that captured graphs stay valid. Which series are in which part
-depends on the seed alone.
+A corpus too large for the device is streamed: a random subset, drawn with the requested shares of sources, is
+resident at any time. A thread gathers the next subset during training and copies it in place, so that captured
+graphs stay valid. The seed alone determines which series are in which subset.
 """
 
 from __future__ import annotations
@@ -23,19 +22,18 @@ from nutime.model.noise import Noise
 
 Sampling = Literal["size", "sqrt", "uniform"]
 
-# Sites of the noise beyond any dropout's.
-_SOURCE, _MEMBER = 1001, 1002
+_SOURCE_SITE, _MEMBER_SITE = 1001, 1002  # beyond the sites of dropout
 
 
 @dataclass(frozen=True)
-class Pool:
+class Sampler:
     """Series on the training device, ordered by source.
 
     Attributes:
-        series: all of them.
-        first: ``(sources,)`` the index of each source's first series.
-        count: ``(sources,)`` how many series it has.
-        share: ``(sources,)`` cumulative probability of drawing from it, ending in 1.
+        series: their values.
+        first: ``(sources,)`` index of the first series of each source.
+        count: ``(sources,)`` number of series of each source.
+        share: ``(sources,)`` cumulative probability of the sources, ending in 1.
     """
 
     series: FlatSeries
@@ -43,33 +41,33 @@ class Pool:
     count: Tensor
     share: Tensor
 
-    def to(self, device: torch.device | str) -> Pool:
+    def to(self, device: torch.device | str) -> Sampler:
         """Copy to a device."""
-        return Pool(self.series.to(device), self.first.to(device), self.count.to(device), self.share.to(device))
+        return Sampler(self.series.to(device), self.first.to(device), self.count.to(device), self.share.to(device))
 
     def draw(self, noise: Noise) -> Tensor:
         """Choose one series for every row of the noise."""
-        source = torch.searchsorted(self.share, noise.uniform(_SOURCE), right=True)
+        source = torch.searchsorted(self.share, noise.uniform(_SOURCE_SITE), right=True)
         source = source.clamp(max=len(self.share) - 1)
         count = self.count[source]
-        member = (noise.uniform(_MEMBER) * count).long()
+        member = (noise.uniform(_MEMBER_SITE) * count).long()
         return self.first[source] + torch.minimum(member, count - 1)
 
 
 def source_shares(counts: NDArray[np.int64], sampling: Sampling) -> NDArray[np.float64]:
-    """Return how often each source is drawn from: by its size, the root of it, or all alike."""
+    """Return the probability of each source: proportional to its size, to the root of it, or uniform."""
     power = {"size": 1.0, "sqrt": 0.5, "uniform": 0.0}[sampling]
     weights = counts.astype(np.float64) ** power
     shares: NDArray[np.float64] = weights / weights.sum()
     return shares
 
 
-class ResidentPool:
-    """The whole corpus, on the device once and for all."""
+class ResidentCorpus:
+    """The whole corpus, resident on the device."""
 
     def __init__(self, corpus: Corpus, sampling: Sampling, device: torch.device) -> None:
         counts = np.array([source.count for source in corpus.sources])
-        self.pool = Pool(
+        self.sampler = Sampler(
             corpus.flat(),
             torch.tensor([source.first for source in corpus.sources]),
             torch.from_numpy(counts),
@@ -77,14 +75,18 @@ class ResidentPool:
         ).to(device)
 
     def prepare(self, step: int) -> None:
-        """Nothing to do: every step finds all series."""
+        """Do nothing: all series are resident."""
+
+    def corpus_indices(self, drawn: Tensor) -> list[int]:
+        """Return the position in the corpus of series that the sampler drew."""
+        return drawn.tolist()
 
     def close(self) -> None:
-        """Nothing to stop."""
+        """Do nothing: there is no thread to stop."""
 
 
-class StreamingPool:
-    """A part of the corpus at a time, renewed after ``steps_a_part`` steps."""
+class StreamedCorpus:
+    """A random subset of the corpus, replaced after a fixed number of steps."""
 
     def __init__(
         self,
@@ -92,26 +94,26 @@ class StreamingPool:
         sampling: Sampling,
         device: torch.device,
         *,
-        part_values: int,
+        subset_values: int,
         batch: int,
         seed: int,
     ) -> None:
-        self._corpus, self._seed, self._part_values = corpus, seed, part_values
+        self._corpus, self._seed, self._subset_values = corpus, seed, subset_values
         self._first = np.array([source.first for source in corpus.sources])
         self._counts = np.array([source.count for source in corpus.sources])
         self._shares = source_shares(self._counts, sampling)
         longest = max(1, corpus.longest)
-        if longest > part_values:
-            raise ValueError(f"a part of {part_values} values cannot hold the longest series, {longest} points")
+        if longest > subset_values:
+            raise ValueError(f"a subset of {subset_values} values cannot hold a series of {longest} points")
         mean_length = sum(source.values for source in corpus.sources) / len(corpus)
-        self._part_series = max(1, int(part_values / mean_length))
-        self._steps_a_part = max(1, self._part_series // batch)
-        room = self._part_series
-        self.pool = Pool(
+        self._subset_series = max(1, int(subset_values / mean_length))
+        self._steps_per_subset = max(1, self._subset_series // batch)
+        size = self._subset_series
+        self.sampler = Sampler(
             FlatSeries(
-                torch.zeros(part_values, device=device),
-                torch.zeros(room, dtype=torch.int64, device=device),
-                torch.ones(room, dtype=torch.int64, device=device),
+                torch.zeros(subset_values, device=device),
+                torch.zeros(size, dtype=torch.int64, device=device),
+                torch.ones(size, dtype=torch.int64, device=device),
             ),
             torch.zeros(1, dtype=torch.int64, device=device),
             torch.ones(1, dtype=torch.int64, device=device),
@@ -122,46 +124,54 @@ class StreamingPool:
         self._next: tuple[int, Future[FlatSeries]] | None = None
 
     def prepare(self, step: int) -> None:
-        """Have the part that belongs to ``step`` on the device, and the following one on its way."""
-        part = step // self._steps_a_part
-        if part == self._current:
+        """Make the subset of ``step`` resident and start gathering the next one."""
+        subset = step // self._steps_per_subset
+        if subset == self._current:
             return
-        if self._next is None or self._next[0] != part:
-            self._next = part, self._thread.submit(self._gather, part)
+        if self._next is None or self._next[0] != subset:
+            self._next = subset, self._thread.submit(self._gather, subset)
         gathered = self._next[1].result()
-        series = self.pool.series
+        series = self.sampler.series
         for place, new in (
             (series.values, gathered.values),
             (series.starts, gathered.starts),
             (series.lengths, gathered.lengths),
         ):
             place[: len(new)].copy_(new, non_blocking=True)
-        self.pool.count.fill_(len(gathered))
-        self._current = part
-        self._next = part + 1, self._thread.submit(self._gather, part + 1)
+        self.sampler.count.fill_(len(gathered))
+        self._current = subset
+        self._next = subset + 1, self._thread.submit(self._gather, subset + 1)
+
+    def corpus_indices(self, drawn: Tensor) -> list[int]:
+        """Return the position in the corpus of series that the sampler drew from the resident subset."""
+        indices: list[int] = self._choose(self._current)[drawn.cpu().numpy()].tolist()
+        return indices
 
     def close(self) -> None:
         """Stop the gathering thread."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _gather(self, part: int) -> FlatSeries:
-        rng = np.random.default_rng([self._seed, part])
-        source = rng.choice(len(self._shares), self._part_series, p=self._shares)
+    def _gather(self, subset: int) -> FlatSeries:
+        return self._corpus.take(self._choose(subset))
+
+    def _choose(self, subset: int) -> NDArray[np.int64]:
+        """Return the series of a subset, as many as fit, in the order of the corpus."""
+        rng = np.random.default_rng([self._seed, subset])
+        source = rng.choice(len(self._shares), self._subset_series, p=self._shares)
         chosen = self._first[source] + rng.integers(self._counts[source])
-        lengths = self._corpus.lengths(chosen)
-        fitting = int(np.searchsorted(lengths.cumsum(), self._part_values, side="right"))
-        return self._corpus.take(np.sort(chosen[:fitting]))
+        fitting = int(np.searchsorted(self._corpus.lengths(chosen).cumsum(), self._subset_values, side="right"))
+        return np.sort(chosen[:fitting])
 
 
-def pool_for(
-    corpus: Corpus, sampling: Sampling, device: torch.device, *, batch: int, seed: int, room: int | None = None
-) -> ResidentPool | StreamingPool:
-    """Put the corpus on the device if it fits into ``room`` bytes (a good half of them), else stream it."""
-    room = room or _free_memory(device) * 6 // 10
+def load_corpus(
+    corpus: Corpus, sampling: Sampling, device: torch.device, *, batch: int, seed: int, budget: int | None = None
+) -> ResidentCorpus | StreamedCorpus:
+    """Load the corpus onto the device if it fits into ``budget`` bytes (60 % of free memory), else stream it."""
+    budget = budget or _free_memory(device) * 6 // 10
     total = sum(source.values for source in corpus.sources)
-    if 4 * total + 16 * len(corpus) <= room:
-        return ResidentPool(corpus, sampling, device)
-    return StreamingPool(corpus, sampling, device, part_values=room // 8, batch=batch, seed=seed)
+    if 4 * total + 16 * len(corpus) <= budget:
+        return ResidentCorpus(corpus, sampling, device)
+    return StreamedCorpus(corpus, sampling, device, subset_values=budget // 8, batch=batch, seed=seed)
 
 
 def _free_memory(device: torch.device) -> int:

@@ -1,37 +1,51 @@
-"""One optimisation step, from choosing series to moving the target, without a word to the host.
+"""One optimisation step: draw series, crop two views, compute the loss, update the weights and the target network.
 
-Unusual here: all randomness is a hash of (seed, step, row), so a run is resumed from its step number alone,
-and any number of processes draw the batch that one would. On CUDA the step is compiled and captured in one
-graph; replaying it is a single call. On a CPU the same code runs as it stands.
+All randomness is a hash of (seed, step, row): a run is resumed from its step number alone, and any number of
+processes draw the batch that one process would. On CUDA the step is compiled and captured in one graph per length
+of the views; on a CPU the same code runs eagerly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
+from nutime.cuda_graph import GraphedStep
 from nutime.data.crops import crop
 from nutime.model.noise import Noise, hash32
 from nutime.pretrain.byol import BYOL
-from nutime.pretrain.sampling import Pool
+from nutime.pretrain.sampling import Sampler
 from nutime.pretrain.schedule import Schedule
 
-_WARMUP_RUNS = 3
-_FACTOR, _SHIFT = 1006, 1007  # sites of the noise beyond any dropout's, the crops' and the objective's
+#: Values averaged per point where a crop is shrunk.
+_CROP_SAMPLES = 4
+_FACTOR_SITE, _SHIFT_SITE = 1006, 1007  # beyond the sites of dropout, crops and masks
 
 
 @dataclass(frozen=True)
 class StepConfig:
-    """What a step does, apart from the network and the schedule."""
+    """What a step does, apart from the network and the schedule.
+
+    Attributes:
+        batch: series per step, over all processes.
+        smallest_crop: smallest share of a series that a view covers.
+        weight_decay: of AdamW.
+        seed: of everything random.
+        rescale: standard deviation of the random changes of a view's level and log scale.
+        lengths: points of the views; each step draws one of them. Empty: the network's own length.
+    """
 
     batch: int = 2048
     smallest_crop: float = 0.8
     weight_decay: float = 0.05
     seed: int = 0
     rescale: float = 0.0
+    lengths: tuple[int, ...] = ()
 
 
 class PretrainStep:
@@ -40,7 +54,7 @@ class PretrainStep:
     def __init__(
         self,
         byol: BYOL,
-        pool: Pool,
+        sampler: Sampler,
         schedule: Schedule,
         config: StepConfig,
         *,
@@ -48,7 +62,9 @@ class PretrainStep:
         world: int = 1,
         wrap: Callable[[BYOL], nn.Module] = lambda byol: byol,
     ) -> None:
-        self.byol, self.pool, self.schedule, self.config = byol, pool, schedule, config
+        if config.batch % world:
+            raise ValueError(f"a batch of {config.batch} cannot be shared by {world} processes; use a multiple")
+        self.byol, self.sampler, self.schedule, self.config = byol, sampler, schedule, config
         self.device = next(byol.parameters()).device
         on_cuda = self.device.type == "cuda"
         self.dtype = torch.bfloat16 if on_cuda else torch.float32
@@ -56,36 +72,36 @@ class PretrainStep:
         self.loss = torch.zeros((), device=self.device)
         self.spread = torch.zeros((), device=self.device)
         self.failed_at = torch.full((), -1, dtype=torch.int32, device=self.device)
-        self.rate = torch.zeros((), device=self.device)
+        self.learning_rate = torch.zeros((), device=self.device)
         trained = [parameter for parameter in byol.parameters() if parameter.requires_grad]
         self.optimizer = torch.optim.AdamW(
-            trained, lr=self.rate, weight_decay=config.weight_decay, fused=True, capturable=on_cuda
+            trained, lr=self.learning_rate, weight_decay=config.weight_decay, fused=True, capturable=on_cuda
         )
         self._create_moments()
-        if config.batch % world:
-            raise ValueError(f"a batch of {config.batch} cannot be shared by {world} processes; use a multiple")
         local = config.batch // world
         self._rows = torch.arange(rank * local, (rank + 1) * local, dtype=torch.int32, device=self.device)
         self._forward = wrap(byol)
         self._world = world
-        self._captures = on_cuda and world == 1
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._lengths = config.lengths or (byol.network.config.length,)
+        self._steps_taken = 0
+        takes = {length: partial(self._take, length) for length in self._lengths}
+        graphed = on_cuda and world == 1
+        self._takes = {n: GraphedStep(take, self.device) for n, take in takes.items()} if graphed else takes
         self._loss_of_step = (
             torch.compile(self._draw_and_compare, dynamic=False) if on_cuda else self._draw_and_compare
         )
 
     def __call__(self) -> None:
         """Take a step."""
-        if not self._captures:
-            self._take()
-            return
-        if self._graph is None:
-            self._capture()
-        assert self._graph is not None
-        self._graph.replay()
+        self._takes[self.length_of(self._steps_taken)]()
+        self._steps_taken += 1
+
+    def length_of(self, step: int) -> int:
+        """Return the points of the views of some step."""
+        return int(np.random.default_rng([self.config.seed, step]).choice(self._lengths))
 
     def state(self) -> dict[str, Tensor]:
-        """Return every tensor that a step changes, by name: all there is to save and to resume from."""
+        """Return every tensor that a step changes, by name: the state to save and to resume from."""
         state = {f"byol.{name}": tensor for name, tensor in self.byol.state_dict().items()}
         for name, parameter in self.byol.named_parameters():
             for moment, tensor in self.optimizer.state.get(parameter, {}).items():
@@ -93,21 +109,22 @@ class PretrainStep:
         return state | {"step": self.step, "failed_at": self.failed_at}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Take over what :meth:`state` returned, in place: captured graphs stay valid."""
+        """Copy what :meth:`state` returned in place: captured graphs stay valid."""
         own = self.state()
         if own.keys() != state.keys():
             raise ValueError(f"state does not fit this run: {sorted(own.keys() ^ state.keys())[:3]} …")
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(state[name])
+        self._steps_taken = int(self.step)
 
     def batch_of(self, step: int) -> Tensor:
-        """Return which series the batch of some step is made of."""
+        """Return the indices of the series in the batch of some step."""
         noise = self._noise(torch.tensor(step, dtype=torch.int32, device=self.device), self._rows)
-        return self.pool.draw(noise)
+        return self.sampler.draw(noise)
 
     def _create_moments(self) -> None:
-        """Have the optimizer make its state now, by a step that changes nothing."""
+        """Make the optimizer create its state now, by a step with zero gradients and learning rate."""
         for group in self.optimizer.param_groups:
             for parameter in group["params"]:
                 parameter.grad = torch.zeros_like(parameter)
@@ -119,26 +136,26 @@ class PretrainStep:
     def _noise(self, step: Tensor, rows: Tensor) -> Noise:
         return Noise(hash32(step ^ hash32(torch.full_like(step, self.config.seed))), rows)
 
-    def _views(self) -> tuple[Tensor, Noise]:
+    def _views(self, length: int) -> tuple[Tensor, Noise]:
         rows = torch.cat([self._rows, self._rows + self.config.batch])
         noise = self._noise(self.step, rows)
-        chosen = self.pool.draw(self._noise(self.step, self._rows)).repeat(2)
+        chosen = self.sampler.draw(self._noise(self.step, self._rows)).repeat(2)
         stretch = noise.stretch(self.config.smallest_crop)
-        views = crop(self.pool.series, chosen, *stretch, self.byol.network.config.length)
+        views = crop(self.sampler.series, chosen, *stretch, length, _CROP_SAMPLES)
         if self.config.rescale:
             views = _rescaled(views, noise, self.config.rescale)
         return views.view(2, len(self._rows), 1, -1), noise
 
-    def _draw_and_compare(self) -> tuple[Tensor, Tensor]:
-        views, noise = self._views()
+    def _draw_and_compare(self, length: int) -> tuple[Tensor, Tensor]:
+        views, noise = self._views(length)
         with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
             loss, spread = self._forward(views, noise)
         return loss, spread
 
-    def _take(self) -> None:
-        self.rate.copy_(self.schedule.learning_rate_at(self.step.float()))
+    def _take(self, length: int) -> None:
+        self.learning_rate.copy_(self.schedule.learning_rate_at(self.step.float()))
         self.optimizer.zero_grad(set_to_none=True)
-        loss, spread = self._loss_of_step()
+        loss, spread = self._loss_of_step(length)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.byol.update_target(self.schedule.momentum_at(self.step.float()))
@@ -151,24 +168,10 @@ class PretrainStep:
         self.failed_at.copy_(torch.where(newly_failed, self.step, self.failed_at))
         self.step += 1
 
-    def _capture(self) -> None:
-        """Compile, warm up and capture, leaving no trace of the warm-up in the state."""
-        before = {name: tensor.clone() for name, tensor in self.state().items()}
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(_WARMUP_RUNS):
-                self._take()
-        torch.cuda.current_stream().wait_stream(side)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
-            self._take()
-        self.load(before)
-
 
 def _rescaled(views: Tensor, noise: Noise, strength: float) -> Tensor:
-    """Change level and scale of every view, so that exact values do not give away which views belong together."""
-    factor, shift = (strength * _normal(noise, site)[:, None] for site in (_FACTOR, _SHIFT))
+    """Change level and scale of every view at random, so that exact values do not reveal which views match."""
+    factor, shift = (strength * _normal(noise, site)[:, None] for site in (_FACTOR_SITE, _SHIFT_SITE))
     return views * factor.exp() + shift * views.std(1, keepdim=True)
 
 
