@@ -14,8 +14,7 @@ def usable_device(name: str | torch.device | None = "auto") -> torch.device:
     if name in (None, "auto"):
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
+        device = torch.empty(0, device=name).device  # with its index: "cuda" is "cuda:0"
     except (AssertionError, RuntimeError, TypeError) as error:
         raise ValueError(f"device {name} is not available here: {' '.join(str(error).split())}") from None
     if device.type not in ("cpu", "cuda"):  # mps, for one, has no float64, which window statistics need

@@ -71,8 +71,8 @@ class EmbeddedSeries:
         verbose: bool | Report = False,
     ) -> Self:
         """Embed series; the arguments are those of the estimators and of :meth:`nutime.NuTime.embed`."""
-        series, n_columns = read_series(X)
-        encoder = load_encoder(encoder, device)
+        given, n_columns = read_series(X)
+        series, encoder = series_of(given), load_encoder(encoder, device)
         return cls(series, probe_features(encoder, series, pool, verbose=verbose), encoder, pool, n_columns)
 
     def __len__(self) -> int:
@@ -132,7 +132,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
-        given, n_columns = (X, X.n_columns) if isinstance(X, EmbeddedSeries) else read_series(X)
+        given, n_columns = read_series(X)
         self.encoder_ = load_encoder(self.encoder, self.device)
         self.n_channels_in_ = len(series_of(given)[0])
         if n_columns is not None:
@@ -142,7 +142,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
     def _read(self, X: SeriesLike | EmbeddedSeries) -> list[Array] | EmbeddedSeries:
         """Read the ``X`` of a fitted estimator."""
         check_is_fitted(self, ("encoder_", *self._fitted))
-        given, n_columns = (X, X.n_columns) if isinstance(X, EmbeddedSeries) else read_series(X)
+        given, n_columns = read_series(X)
         name = type(self).__name__
         expected = getattr(self, "n_features_in_", n_columns)
         if n_columns not in (None, expected):
@@ -224,8 +224,10 @@ def _same_weights(one: NuTime, other: NuTime) -> bool:
     )
 
 
-def read_series(X: SeriesLike) -> tuple[list[Array], int | None]:
+def read_series(X: SeriesLike | EmbeddedSeries) -> tuple[list[Array] | EmbeddedSeries, int | None]:
     """Return the series of ``X``, and its number of columns if it is a table."""
+    if isinstance(X, EmbeddedSeries):
+        return X, X.n_columns
     table = _as_table(X)
     return (as_series(X), None) if table is None else (as_series(table), table.shape[1])
 

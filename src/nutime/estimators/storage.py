@@ -42,8 +42,8 @@ _HOMES = {
 }
 #: Parameters by their names in format 1.
 _RENAMED = {"n_models": "n_estimators", "validation": "validation_fraction", "patience": "n_iter_no_change"}
-#: Parameters that are not saved: the encoder has its own folder, and the device belongs to the machine.
-_NOT_SAVED = ("encoder", "device")
+#: Parameters that are not saved: the encoder has its own folder, the others belong to the running process.
+_NOT_SAVED = ("encoder", "device", "verbose")
 _LABEL_KINDS = "biufUO"
 _MAX_LABEL_BYTES = 2**28  # a text dtype in a damaged file may claim gigabytes per label
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)

@@ -101,9 +101,12 @@ class Ensemble:
             own = embed(config, state, batch.expand(len(center), *batch.shape))
             frozen = None
             if n_features:
-                known = None if embedding is None else embedding[start : start + chunk_size]
-                frozen = probe_features(encoder, chunk, PROBE_POOL, n_features) if known is None else known
-                frozen = torch.from_numpy(frozen).to(encoder.device)
+                features = (
+                    embedding[start : start + chunk_size]
+                    if embedding is not None
+                    else probe_features(encoder, chunk, PROBE_POOL, n_features)
+                )
+                frozen = torch.from_numpy(features).to(encoder.device)
             parts.append(log_probabilities(state, center, own, frozen).double().cpu())
         result: Float64 = torch.cat(parts, dim=1).numpy()
         return result
