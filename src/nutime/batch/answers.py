@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.results import Results
-from nutime.data.series import Array
 from nutime.encoder import NuTime
 from nutime.estimators import storage
 from nutime.estimators.classifier import NuTimeClassifier
@@ -24,7 +23,7 @@ from nutime.estimators.detector import NuTimeDetector
 DEFAULT_POOL = "cls+mean"
 
 
-def answers(model: Any, series: list[Array], pool: str = DEFAULT_POOL) -> Results:
+def answers(model: Any, series: Any, pool: str = DEFAULT_POOL) -> Results:
     """Return what a model says of series, as columns with a row a series.
 
     Args:

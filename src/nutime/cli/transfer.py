@@ -140,7 +140,8 @@ def fit(
     from nutime import NuTimeClassifier
     from nutime.cli import pages
     from nutime.data.results import check_folder, read_table
-    from nutime.evaluate import RememberingEncoder, validate
+    from nutime.estimators.base import EmbeddedSeries
+    from nutime.evaluate import validate
 
     check_folder(out)
     training = read_table(source, "train", label_column=label, id_column=identity)
@@ -148,13 +149,15 @@ def fit(
         raise ValueError(f"{source}: has no labels; name their column with --label")
     rich.reconfigure(stderr=True)  # fine-tuning shows its bar on rich's own console
     finetunes = strategy == Strategy.FINETUNE
-    given: dict[str, Any] = {name: value for name, value in (("epochs", epochs), ("n_models", n_models)) if value}
+    given: dict[str, Any] = {
+        name: value for name, value in (("epochs", epochs), ("n_estimators", n_models)) if value
+    }
     if finetunes and folds is None and holdout is None:
         holdout = HOLDOUT
     parts, method = _parts(training.labels, holdout, folds or FOLDS, seed)
     with progress_bars(shown=not finetunes) as progress:
-        encoder = RememberingEncoder.of(_encoder(weights, device), bar(progress, "embedding"))
-        fitting = bar(progress, "fitting")
+        encoder = _encoder(weights, device)
+        embedding, fitting = bar(progress, "embedding"), bar(progress, "fitting")
         shown = finetunes and rich.get_console().is_terminal
 
         def make() -> NuTimeClassifier:
@@ -164,8 +167,9 @@ def fit(
             fitting(done, rounds + 1)  # the last one is on all series
 
         with complaints_about(source):
-            measured = validate(make, training.series, training.labels, parts, report)
-            classifier = make().fit(training.series, training.labels).set_params(verbose=False)
+            series = EmbeddedSeries.embed(training.series, encoder, make().pool, verbose=embedding)
+            measured = validate(make, series, training.labels, parts, report)
+            classifier = make().fit(series, training.labels).set_params(verbose=False)
     everyday.save_model(classifier, out)
     document, page = pages.summary_of_validation(measured, method)
     classes = classifier.classes_.tolist()
@@ -261,7 +265,7 @@ def _summary(estimator: Any, columns: Results) -> pages.Summary:
             ids = columns["id"].tolist() if "id" in columns else None
             return pages.summary_of_anomalies(columns, ids)
         case _:
-            return {"dimensions": estimator.arrays()["_n_features_out"].item()}, []
+            return {"dimensions": estimator._n_features_out}, []
 
 
 def cluster(
@@ -292,15 +296,16 @@ def cluster(
     from nutime import NuTimeClusterer
     from nutime.cli import pages
     from nutime.data.results import read_table, write_table
-    from nutime.evaluate import RememberingEncoder
+    from nutime.estimators.base import EmbeddedSeries
 
     everyday.check_places(out, as_json, [source], save)
     series = read_table(source, label_column=label, id_column=identity)
     with progress_bars() as progress:
         embedding, _ = bar(progress, "embedding", len(series.series)), bar(progress, "clustering")
-        encoder = RememberingEncoder.of(_encoder(weights, device), embedding)
+        encoder = _encoder(weights, device)
         with complaints_about(source):
-            clusterer = NuTimeClusterer(clusters, encoder, random_state=seed).fit(series.series)
+            embedded = EmbeddedSeries.embed(series.series, encoder, verbose=embedding)
+            clusterer = NuTimeClusterer(clusters, encoder, random_state=seed).fit(embedded)
     columns = {**_kept(series), "cluster": clusterer.labels_}
     everyday.save_model(clusterer, save)
     write_table(columns, out)
@@ -343,7 +348,7 @@ def detect(
     from nutime.batch.parquet import DataSet, check_output, read_answers
     from nutime.cli import batch, pages
     from nutime.data.results import check_folder, read_table, write_table
-    from nutime.evaluate import RememberingEncoder
+    from nutime.estimators.base import EmbeddedSeries
 
     streamed = batch.is_streamed(source, out, engine, workers, device)
     if streamed and reference is None and (engine == Engine.RAY or not Path(source).is_file()):
@@ -368,11 +373,14 @@ def detect(
     if reference:
         normal = read_table(reference, "train", label_column=label, id_column=identity)
     with progress_bars() as progress:
-        encoder = RememberingEncoder.of(_encoder(weights, device), bar(progress, "embedding"))
+        encoder, embedding = _encoder(weights, device), bar(progress, "embedding")
         with complaints_about(reference or source):
-            detector = NuTimeDetector(contamination, encoder).fit(normal.series)
+            embedded = EmbeddedSeries.embed(normal.series, encoder, verbose=embedding)
+            detector = NuTimeDetector(contamination, encoder).fit(embedded)
         with complaints_about(source):
-            columns = {**_kept(series), **answers(detector, series.series)}
+            if reference:
+                embedded = EmbeddedSeries.embed(series.series, encoder, verbose=embedding)
+            columns = {**_kept(series), **answers(detector, embedded)}
     everyday.save_model(detector, save)
     write_table(columns, out)
     document, page = _summary(detector, columns)
