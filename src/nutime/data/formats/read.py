@@ -27,7 +27,7 @@ from nutime.data.series import Array
 __all__ = ["FORMATS", "FormatError", "LabelledSeries", "Record", "is_series_file", "read_file", "read_records"]
 
 Reader: TypeAlias = Callable[[InputFile], Iterator[Record]]
-Split: TypeAlias = Literal["train", "test"]
+SplitName: TypeAlias = Literal["train", "test"]
 
 TEXT_FORMATS: dict[str, Reader] = {
     ".ts": read_ts,
@@ -66,7 +66,7 @@ def is_series_file(path: str | os.PathLike[str]) -> bool:
 
 def read_records(
     path: str | os.PathLike[str],
-    split: Split | None = None,
+    split: SplitName | None = None,
     *,
     label_column: str | None = None,
     id_column: str | None = None,
@@ -94,7 +94,7 @@ def read_records(
 
 def read_file(
     path: str | os.PathLike[str],
-    split: Split | None = None,
+    split: SplitName | None = None,
     *,
     label_column: str | None = None,
     id_column: str | None = None,
