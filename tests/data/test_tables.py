@@ -89,8 +89,8 @@ def test_a_name_that_is_neither_file_nor_set_is_refused_with_close_names():
         read_table("GunPoit")
 
 
-def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="is a folder, not a file"):
+def test_a_folder_without_series_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no files of series"):
         read_table(str(tmp_path))
 
 

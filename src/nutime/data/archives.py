@@ -327,9 +327,9 @@ def _read_published(path: Path) -> Part:
     from nutime.data.formats.read import read_file
 
     table = read_file(path)
-    if table.labels is None:
+    if table.labels is None or not table.labels.all():
         raise ValueError(f"{path}: has no labels; expected an archive file with a class for every series")
-    return Part(_dense(table.series), table.labels.astype(np.str_))
+    return Part(_dense(table.series), table.labels)
 
 
 def _dense(series: Sequence[Array]) -> Array:

@@ -14,14 +14,14 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, TypeAlias, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nutime.atomic import replace_file
-from nutime.data.formats.read import LabelledSeries, SplitName, is_series_file, read_file
-from nutime.data.series import as_series
+from nutime.data.formats.read import ReadOptions, SplitName, is_many, is_series_file, read_file
+from nutime.data.series import SeriesSet, read_input
 
 #: Columns by name, each with one row per series.
 Results: TypeAlias = Mapping[str, NDArray[Any]]
@@ -32,41 +32,41 @@ _CHUNK_ROWS = 4096
 
 
 def read_table(
-    address: str, split: SplitName | None = None, *, label_column: str | None = None, id_column: str | None = None
-) -> LabelledSeries:
+    address: str, split: SplitName | None = None, *, labels: str | None = None, **options: Unpack[ReadOptions]
+) -> SeriesSet:
     """Read all series at an address, finite as :func:`~nutime.data.series.as_series` returns them.
 
     Args:
-        address: a file, ``-`` or the name of an archive set; a file takes precedence over a set of the same name.
+        address: a file, ``-``, a folder or glob pattern of files with one series each, or the name of an archive
+            set; files and folders take precedence over sets of the same name.
         split: the part to read of an archive set or of a file with several sets; None reads all.
-        label_column, id_column: as in :func:`~nutime.data.formats.read.read_records`.
+        labels, options: as in :func:`~nutime.data.formats.read.read_records`.
 
     Raises:
         ValueError: one line that begins with the address.
     """
-    if address == STANDARD or Path(address).is_file() or is_series_file(address):
-        table = read_file(address, split, label_column=label_column, id_column=id_column)
-    elif label_column or id_column:
-        raise ValueError(f"{address}: no such file; label and id columns can be chosen in files only")
+    if address == STANDARD or Path(address).is_file() or is_series_file(address) or is_many(address):
+        table = read_file(address, split, labels=labels, **options)
+    elif labels or any(value is not None for value in options.values()):
+        raise ValueError(f"{address}: no such file; labels and columns can be chosen in files only")
     else:
         table = _read_archive(address, split)
     try:
-        return table._replace(series=as_series(table.series))
+        return read_input(table)
     except ValueError as error:
         raise ValueError(f"{address}: {error}") from None
 
 
-def _read_archive(name: str, split: SplitName | None) -> LabelledSeries:
+def _read_archive(name: str, split: SplitName | None) -> SeriesSet:
     from nutime.data.archives import find_set, load_dataset
 
     try:
         find_set(name)
     except ValueError as error:
-        what = "is a folder, not a file" if Path(name).is_dir() else "no such file"
-        raise ValueError(f"{name}: {what}, and {error}") from None
+        raise ValueError(f"{name}: no such file, and {error}") from None
     parts = [load_dataset(name, split=part) for part in ([split] if split else ["train", "test"])]
     series = [np.atleast_2d(values) for part in parts for values in part.X]
-    return LabelledSeries(series, np.concatenate([part.y for part in parts]), None)
+    return SeriesSet(series, labels=np.concatenate([part.y for part in parts]))
 
 
 def check_output(out: str, *inputs: str) -> None:
