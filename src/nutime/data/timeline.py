@@ -117,18 +117,15 @@ def to_grid(
             f"{len(times)} rows span {length} steps of {_step_text(times, step)}; correct the times, or give freq"
         )
     counts = np.round(steps / step)
-    if (
-        step < _MAX_DISTANCE * median
-        and (np.abs(steps - counts * step) <= _TOLERANCE * step).all()
-        and counts.all()
-    ):
+    is_median = median / _MAX_DISTANCE < step < _MAX_DISTANCE * median
+    if is_median and (np.abs(steps - counts * step) <= _TOLERANCE * step).all() and counts.all():
         places = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
         if places[-1] == len(times) - 1:
             return times, values
         grid = np.full((len(values), places[-1] + 1), np.nan, values.dtype)
         grid[:, places] = values
     else:
-        grid = _resample(ticks - ticks[0], values, step, length, mean=step >= _MAX_DISTANCE * median)
+        grid = _resample(ticks - ticks[0], values, step, length, median)
         report.n_resampled += 1
     gaps = int(np.isnan(grid).all(axis=0).sum())
     report.n_missing += gaps
@@ -157,9 +154,9 @@ def _average_duplicates(times: Times, values: Array, report: TimeReport) -> tupl
     return times[starts], means
 
 
-def _resample(ticks: NDArray[np.float64], values: Array, step: float, length: int, *, mean: bool) -> Array:
-    """Interpolate at multiples of ``step``, or take the means around them; NaN in gaps."""
-    if mean:
+def _resample(ticks: NDArray[np.float64], values: Array, step: float, length: int, median: float) -> Array:
+    """Interpolate at multiples of ``step`` or, where it is coarser, take the means around them; NaN in gaps."""
+    if step >= _MAX_DISTANCE * median:
         cells = np.minimum(np.round(ticks / step), length - 1).astype(np.intp)
         grid = np.full((len(values), length), np.nan, values.dtype)
         for row, out in zip(values, grid, strict=True):
@@ -176,7 +173,9 @@ def _resample(ticks: NDArray[np.float64], values: Array, step: float, length: in
     mixed = (1 - weight) * values[:, left] + weight * values[:, right]
     nearest = np.where(weight < 0.5, left, right)
     near = np.abs(points - ticks[nearest]) <= step / 2
-    grid = np.where(distance <= _MAX_DISTANCE * step, mixed, np.where(near, values[:, nearest], np.nan))
+    grid = np.where(
+        distance <= _MAX_DISTANCE * max(step, median), mixed, np.where(near, values[:, nearest], np.nan)
+    )
     return grid.astype(values.dtype)
 
 

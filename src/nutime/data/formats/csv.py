@@ -53,13 +53,13 @@ def _long_records(
     source: InputFile, layout: TableLayout, rows: Iterable[list[str]], skipped: int
 ) -> Iterator[Record]:
     """Yield the series of a long table, after a first pass over its ids and dates."""
-    if source.path == STDIN:
-        rows = list(rows)
+    contiguous = True
     if layout.time is not None or layout.id is not None:
+        line = source.line
+        rows = list(rows) if source.path == STDIN else rows
         again = rows if isinstance(rows, list) else islice(_rows(source), skipped, None)
         contiguous = _scan(source, layout, again)
-    else:
-        contiguous = True
+        source.line = line
     yield from join_points(source, layout, _points(source, layout, rows), contiguous=contiguous)
 
 
@@ -79,10 +79,8 @@ def _scan(source: InputFile, layout: TableLayout, rows: Iterable[list[str]]) -> 
             if layout.time is not None:
                 yield row[layout.time]
 
-    line = source.line
     with source.naming(None):
         source.day_first = find_day_first(times())
-    source.line = line
     return contiguous
 
 

@@ -279,7 +279,7 @@ def _read_labels(path: Path, files: dict[str, Path]) -> dict[str, str]:
     file_column, label_column = 0, 1
     header = [cell.strip().lower() for cell in rows[0]]
     named = [index for index, cell in enumerate(header) if cell in LABEL_NAMES]
-    if header[0] in _FILE_NAMES or named:
+    if (header[0] in _FILE_NAMES or named) and not known.keys() & {cell.strip() for cell in rows[0]}:
         label_column = named[0] if named else 1
         file_column = next((index for index, cell in enumerate(header) if cell in _FILE_NAMES), 0)
         rows = rows[1:]
