@@ -456,6 +456,14 @@ def test_no_source_is_refused(tmp_path):
         build_corpus([], tmp_path / "corpus")
 
 
+def test_a_pattern_of_files_is_one_series_per_file(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("time,x,y\n0,1,2\n1,3,4\n")
+    corpus = build_corpus([f"{tmp_path}/*.csv"], tmp_path / "corpus")
+    assert len(corpus) == 4
+    assert corpus.lengths(slice(None)).tolist() == [2, 2, 2, 2]
+
+
 def test_every_split_read_is_reported(tmp_path):
     reported = []
     arrays(tmp_path)

@@ -1,5 +1,7 @@
 """The input contract: what counts as a series, what comes out, and what is refused."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -429,6 +431,45 @@ def test_sample_centres_are_aligned():
 def test_halving_the_length_averages_neighbours():
     (out,) = resample([np.array([[1.0, 3.0, 5.0, 9.0]])], 2)
     np.testing.assert_allclose(out, [[2, 7]])
+
+
+def mean_of_parts(row, length):
+    """Return the mean of each part, one sample after the other."""
+    scale = len(row) / length
+    shares = [
+        [max(0.0, min((part + 1) * scale, index + 1) - max(part * scale, index)) for index in range(len(row))]
+        for part in range(length)
+    ]
+    return np.array(shares) @ row / scale
+
+
+@given(arrays(np.float64, st.integers(2, 40), elements=MODERATE), st.data())
+def test_a_shrunk_point_is_the_mean_of_its_part_of_the_series(row, data):
+    length = data.draw(st.integers(1, len(row) - 1))
+    slack = 1e-12 * max(1.0, np.abs(row).max())
+    np.testing.assert_allclose(resample([row[None]], length)[0, 0], mean_of_parts(row, length), atol=slack)
+
+
+@pytest.mark.parametrize("start", range(0, 9_990, 333))
+def test_no_burst_is_lost_by_shrinking(start):
+    values = np.zeros((1, 10_000))
+    values[:, start : start + 10] = 80
+    np.testing.assert_allclose(resample([values], 512).sum(), 80 * 10 * 512 / 10_000)
+
+
+def test_digits_survive_far_from_zero():
+    wave = np.sin(np.arange(100_000) / 3000)
+    near, far = (resample([(wave + level)[None]], 512)[0, 0] - level for level in (0, 1e9))
+    np.testing.assert_allclose(far, near, atol=1e-6)
+
+
+def test_long_series_are_resampled_in_bounded_memory():
+    series = [np.ones((1, 10**6), np.float32)] * 40
+    tracemalloc.start()
+    resample(series, 512)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 300e6
 
 
 @given(arrays(np.float64, st.integers(1, 12), elements=MODERATE), st.integers(1, 30))

@@ -27,8 +27,9 @@ def build_corpus(
 
     Args:
         sources: archive sets (``GunPoint``), archives (``ucr``, ``uea``, ``tfc``), sub-lists (``ucr112``),
-            files of any format of :data:`nutime.data.formats.read.FORMATS`, folders of them, or corpora. Test
-            and validation series are left out; :mod:`nutime.data.corpus.splits` describes how they are recognised.
+            files of any format of :data:`nutime.data.formats.read.FORMATS`, folders of them, corpora, or glob
+            patterns of files with one series each. Test and validation series are left out;
+            :mod:`nutime.data.corpus.splits` describes how they are recognised.
         out: the folder to create.
         data_dir: the folder of the archives, else ``NUTIME_DATA``; its test series are held out, whether or not
             its sets are among the sources.

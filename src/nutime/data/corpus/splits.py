@@ -24,7 +24,7 @@ import numpy as np
 from nutime.data.archives import ARCHIVE, EXTENSIONS, find_set, load_dataset, sublist
 from nutime.data.corpus.store import CORPUS_INDEX, Corpus, PathLike, Source
 from nutime.data.formats.arrays import read_npz
-from nutime.data.formats.read import FORMATS, is_series_file, read_records
+from nutime.data.formats.read import FORMATS, is_many, is_series_file, read_records
 from nutime.data.formats.source import InputFile
 from nutime.data.series import Array
 
@@ -62,7 +62,8 @@ def find_splits(sources: Sequence[PathLike], data_dir: PathLike | None = None) -
     """List the splits of the sources, each file once, and those held out in ``data_dir``.
 
     Args:
-        sources: archive sets (``GunPoint``), archives (``ucr``), sub-lists (``ucr112``), files or folders.
+        sources: archive sets (``GunPoint``), archives (``ucr``), sub-lists (``ucr112``), files, folders, or glob
+            patterns of files with one series each.
         data_dir: the folder of the archives; the environment variable ``NUTIME_DATA`` if not given.
 
     Raises:
@@ -87,6 +88,8 @@ def find_splits(sources: Sequence[PathLike], data_dir: PathLike | None = None) -
 def _of_source(source: PathLike, data_dir: PathLike | None) -> Iterator[SourceSplit]:
     if not isinstance(source, str):
         return _of_path(Path(source))
+    if any(character in source for character in "*?[") and is_many(source):
+        return iter([SourceSplit(source, source, False, lambda: _values(read_records(source)))])
     if source in _ARCHIVES:
         return _of_sets([key for key, entry in ARCHIVE.items() if entry.archive == source], data_dir)
     if any(source in entry.sublists for entry in ARCHIVE.values()):
