@@ -5,7 +5,6 @@ import io
 import os
 import stat
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nutime.data.formats.read import FormatError, read_file
-from nutime.data.results import WRITERS, check_folder, check_output, read_table, replacing_folder, write_table
+from nutime.data.results import WRITERS, check_folder, check_output, read_table, write_table
 
 LABELLED = "kind,t0,t1,t2\nwalk,1,2,3\nrun,4,5,6\n"
 ANYTHING = {
@@ -90,8 +89,8 @@ def test_a_name_that_is_neither_file_nor_set_is_refused_with_close_names():
         read_table("GunPoit")
 
 
-def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="is a folder, not a file"):
+def test_a_folder_without_series_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no files of series"):
         read_table(str(tmp_path))
 
 
@@ -300,38 +299,6 @@ def test_an_input_is_never_an_output(tmp_path, disguise):
     (tmp_path / "link.csv").symlink_to(path)
     with pytest.raises(ValueError, match="is the input"):
         check_output(str(tmp_path / disguise.format(tmp_path.name)), "-", str(path))
-
-
-def test_a_folder_appears_when_all_of_it_is_there(tmp_path):
-    folder = tmp_path / "deep" / "model"
-    with replacing_folder(folder) as fresh:
-        (fresh / "part").write_text("new")
-        assert not folder.exists()
-    assert (folder / "part").read_text() == "new"
-    assert list(folder.parent.iterdir()) == [folder]
-
-
-def write_half_a_folder(folder):
-    with replacing_folder(folder) as fresh:
-        write(fresh / "part", "half")
-        raise RuntimeError("disk full")
-
-
-def test_a_folder_that_could_not_be_completed_does_not_appear(tmp_path):
-    with pytest.raises(RuntimeError, match="disk full"):
-        write_half_a_folder(tmp_path / "model")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_in_an_existing_folder_only_files_of_the_same_names_are_replaced(tmp_path):
-    write(tmp_path / "part", "old")
-    write(tmp_path / "notes", "mine")
-    with replacing_folder(tmp_path) as fresh:
-        (fresh / "inner").mkdir()
-        write(fresh / "part", "new")
-        write(fresh / "inner" / "part", "new")
-    found = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
-    assert found == {"part": "new", "notes": "mine", str(Path("inner", "part")): "new"}
 
 
 def test_a_file_is_no_folder(tmp_path):

@@ -84,7 +84,7 @@ def test_a_table_of_arrow_is_a_table_and_its_label_no_value(estimator):
     estimator.fit(arrow, y)
     assert estimator.n_features_in_ == table.shape[1]
     assert_same_outputs(outputs(estimator, arrow), outputs(estimator, table))
-    with pytest.raises(ValueError, match="column 'label' holds no values"):
+    with pytest.raises(ValueError, match="column 'label' holds labels"):
         estimator.fit(arrow.append_column("label", [np.arange(len(table))]), y)
 
 

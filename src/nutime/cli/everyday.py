@@ -151,10 +151,10 @@ def in_chunks(
 
 def save_model(estimator: Any, folder: str | None) -> None:
     """Save a fitted estimator, all of it or nothing, where a folder is given."""
-    from nutime.data.results import replacing_folder
+    from nutime.atomic import replace_folder
 
     if folder:
-        with replacing_folder(folder) as fresh:
+        with replace_folder(folder) as fresh:
             estimator.save(fresh)
 
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table as Grid
 
-    from nutime.data.formats.read import LabelledSeries
     from nutime.data.results import Results
+    from nutime.data.series import SeriesSet
     from nutime.evaluate import Validation
 
     Summary: TypeAlias = tuple[dict[str, Any], list[RenderableType]]
@@ -23,7 +23,7 @@ LARGEST_MATRIX = 12  # classes; a larger confusion matrix does not fit on a scre
 SHOWN = 5  # of the most anomalous series, or of the most frequent confusions
 
 
-def input_line(source: str, series: LabelledSeries) -> str:
+def input_line(source: str, series: SeriesSet) -> str:
     """Describe what was read."""
     lengths = [values.shape[1] for values in series.series]
     extent = f"length {lengths[0]}" if len(set(lengths)) == 1 else f"lengths {min(lengths)} to {max(lengths)}"

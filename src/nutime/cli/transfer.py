@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from nutime import NuTime, NuTimeClassifier
     from nutime.cli import pages
-    from nutime.data.formats.read import LabelledSeries
     from nutime.data.results import Results
+    from nutime.data.series import SeriesSet
 
 FOLDS = 5
 HOLDOUT = 0.2
@@ -93,7 +93,7 @@ def embed(
     everyday.show(document, page, as_json, out)
 
 
-def embed_table(series: LabelledSeries, encoder: NuTime, pool: str, report: Callable[[int, int], None]) -> Results:
+def embed_table(series: SeriesSet, encoder: NuTime, pool: str, report: Callable[[int, int], None]) -> Results:
     """Return ids, labels and vectors (``e``) of a table; ``report`` hears of series done and to do."""
     vectors = in_chunks(lambda chunk: {"e": encoder.embed(chunk, pool=pool)}, series.series, report)
     return {**_kept(series), **vectors}
@@ -405,7 +405,7 @@ def _load(model: str, device: str | None) -> Any:
     return storage.load(model, usable_device(device))
 
 
-def _kept(series: LabelledSeries) -> Results:
+def _kept(series: SeriesSet) -> Results:
     """Return the columns of the input that results keep."""
     import numpy as np
 

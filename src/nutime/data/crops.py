@@ -1,8 +1,7 @@
-"""Random resized crops taken where the data is: a gather and a lerp on one flat array of values.
+"""Random resized crops on the training device: a gather and a lerp on one flat array of values.
 
-Unusual here: there is no loader. All series lie end to end in one tensor on the training device; a crop is
-described by real numbers (where it begins, how much of the series it takes), so that any length from one
-point up can be cropped and nothing has to visit the host.
+There is no loader. All series are concatenated in one tensor on the device; a crop is described by real numbers
+(its start and its share of the series), so that series of any length can be cropped without a host sync.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class FlatSeries:
-    """Series laid end to end.
+    """Concatenated series.
 
     Attributes:
         values: all values, ``(total,)`` float32.
-        starts: where each series begins, ``(n,)`` int64.
-        lengths: how many points it has, ``(n,)`` int64.
+        starts: the index of the first value of each series, ``(n,)`` int64.
+        lengths: the number of points of each series, ``(n,)`` int64.
     """
 
     values: Tensor

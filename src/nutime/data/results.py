@@ -1,10 +1,8 @@
-"""What commands read and write: series from any address, and tables of results with a row a series.
+"""Input and output of the commands: series from any address, and tables of results with one row per series.
 
 An address is a file in one of :data:`~nutime.data.formats.read.FORMATS`, ``-`` for a CSV on standard input, or the
-name of an archive set. Results are named arrays; one of shape ``(n, d)``, called ``e``, stays one array in an
-``.npz`` file and is the columns ``e0 … e{d-1}`` everywhere else.
-
-Nothing appears under the name of an output before it is complete, and an output never replaces an input.
+name of an archive set. Results are named arrays; an array ``e`` of shape ``(n, d)`` is stored as it is in an
+``.npz`` file and as the columns ``e0 … e{d-1}`` in all other formats.
 """
 
 from __future__ import annotations
@@ -13,70 +11,69 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, TypeAlias, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.data.formats.read import LabelledSeries, Split, is_series_file, read_file
-from nutime.data.series import as_series
+from nutime.atomic import replace_file
+from nutime.data.formats.read import ReadOptions, SplitName, is_many, is_series_file, read_file
+from nutime.data.series import SeriesSet, read_input
 
-#: Columns by name, each with a row a series.
+#: Columns by name, each with one row per series.
 Results: TypeAlias = Mapping[str, NDArray[Any]]
 
 #: The address of standard input and of standard output, both as CSV.
 STANDARD = "-"
-ROWS_AT_A_TIME = 4096
+_CHUNK_ROWS = 4096
 
 
 def read_table(
-    address: str, split: Split | None = None, *, label_column: str | None = None, id_column: str | None = None
-) -> LabelledSeries:
-    """Read all series an address stands for, finite as :func:`~nutime.data.series.as_series` returns them.
+    address: str, split: SplitName | None = None, *, labels: str | None = None, **options: Unpack[ReadOptions]
+) -> SeriesSet:
+    """Read all series at an address, finite as :func:`~nutime.data.series.as_series` returns them.
 
     Args:
-        address: a file, ``-`` or the name of an archive set; a file comes before a set of the same name.
-        split: what to read of an archive set or of a file with several sets; None reads all.
-        label_column, id_column: as in :func:`~nutime.data.formats.read.read_records`.
+        address: a file, ``-``, a folder or glob pattern of files with one series each, or the name of an archive
+            set; files and folders take precedence over sets of the same name.
+        split: the part to read of an archive set or of a file with several sets; None reads all.
+        labels, options: as in :func:`~nutime.data.formats.read.read_records`.
 
     Raises:
         ValueError: one line that begins with the address.
     """
-    if address == STANDARD or Path(address).is_file() or is_series_file(address):
-        table = read_file(address, split, label_column=label_column, id_column=id_column)
-    elif label_column or id_column:
-        raise ValueError(f"{address}: no such file; label and id columns can be chosen in files only")
+    if address == STANDARD or Path(address).is_file() or is_series_file(address) or is_many(address):
+        table = read_file(address, split, labels=labels, **options)
+    elif labels or any(value is not None for value in options.values()):
+        raise ValueError(f"{address}: no such file; labels and columns can be chosen in files only")
     else:
         table = _read_archive(address, split)
     try:
-        return table._replace(series=as_series(table.series))
+        return read_input(table)
     except ValueError as error:
         raise ValueError(f"{address}: {error}") from None
 
 
-def _read_archive(name: str, split: Split | None) -> LabelledSeries:
+def _read_archive(name: str, split: SplitName | None) -> SeriesSet:
     from nutime.data.archives import find_set, load_dataset
 
     try:
         find_set(name)
     except ValueError as error:
-        what = "is a folder, not a file" if Path(name).is_dir() else "no such file"
-        raise ValueError(f"{name}: {what}, and {error}") from None
+        raise ValueError(f"{name}: no such file, and {error}") from None
     parts = [load_dataset(name, split=part) for part in ([split] if split else ["train", "test"])]
     series = [np.atleast_2d(values) for part in parts for values in part.X]
-    return LabelledSeries(series, np.concatenate([part.y for part in parts]), None)
+    return SeriesSet(series, labels=np.concatenate([part.y for part in parts]))
 
 
 def check_output(out: str, *inputs: str) -> None:
     """Refuse an output that could not be written, before any work is done for it.
 
     Raises:
-        ValueError: the suffix is unknown, the folder is not there, or ``out`` is one of the ``inputs``.
+        ValueError: the suffix is unknown, the folder does not exist, or ``out`` is one of the ``inputs``.
     """
     if out == STANDARD:
         return
@@ -93,7 +90,7 @@ def check_output(out: str, *inputs: str) -> None:
 
 
 def check_folder(folder: str | Path) -> None:
-    """Refuse a folder that :func:`replacing_folder` could not write, before any work is done for it."""
+    """Refuse a folder that :func:`~nutime.atomic.replace_folder` could not write."""
     path = Path(folder).resolve()
     if path.exists() and not path.is_dir():
         raise ValueError(f"{folder}: is a file; name a folder")
@@ -108,75 +105,48 @@ def _check_writable(home: Path, out: str) -> None:
 def write_table(columns: Results, out: str) -> None:
     """Write results to a file, in the format of its suffix, or to ``-``; a file of that name is replaced."""
     if out == STANDARD:
-        write_csv(columns, sys.stdout.buffer)
+        _write_csv(columns, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
     suffix = _suffix(out)
     if suffix is None:
         raise ValueError(f"{out}: unknown suffix; results are written as {', '.join(WRITERS)}")
-    path = Path(out).resolve()  # of a link, the file it points to is replaced
-    with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as scratch:
-        fresh = Path(scratch, path.name)
-        with fresh.open("wb") as file:
-            WRITERS[suffix](columns, file)
-        fresh.replace(path)
+    with replace_file(out) as file:
+        WRITERS[suffix](columns, file)
 
 
-@contextmanager
-def replacing_folder(folder: str | Path) -> Iterator[Path]:
-    """Yield a folder to write to, whose files take their places in ``folder`` if the block ends well.
-
-    A new folder appears at once. In one that is there already, files of the same names are replaced.
-    """
-    folder = Path(folder).resolve()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
-        fresh = Path(scratch, folder.name)
-        fresh.mkdir()
-        yield fresh
-        if not folder.exists():
-            fresh.rename(folder)
-            return
-        for file in sorted(path for path in fresh.rglob("*") if path.is_file()):
-            place = folder / file.relative_to(fresh)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            file.replace(place)
-
-
-def write_csv(columns: Results, file: IO[bytes], delimiter: str = ",") -> None:
-    """Write a line of names and a line a row; a number has all the digits needed to read it back exactly."""
+def _write_csv(columns: Results, file: IO[bytes], delimiter: str = ",") -> None:
+    """Write one line of names and one line per row, with all digits of every number."""
     import pyarrow as pa
 
     table = pa.table(flatten(columns))
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     writer.writerow(table.column_names)
-    for batch in table.to_batches(max_chunksize=ROWS_AT_A_TIME):
+    for batch in table.to_batches(max_chunksize=_CHUNK_ROWS):
         cells = [column.cast(pa.string()).to_pylist() for column in batch.columns]
         writer.writerows(zip(*cells, strict=True))
     text.detach()
 
 
-def write_parquet(columns: Results, file: IO[bytes]) -> None:
-    """Write a parquet table."""
+def _write_parquet(columns: Results, file: IO[bytes]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     pq.write_table(pa.table(flatten(columns)), file)
 
 
-def write_npz(columns: Results, file: IO[bytes]) -> None:
-    """Write the arrays as they are, each under its name."""
+def _write_npz(columns: Results, file: IO[bytes]) -> None:
     arrays: dict[str, Any] = dict(columns)
     np.savez(file, **arrays)
 
 
 #: Suffix to writer.
 WRITERS: dict[str, Callable[[Results, IO[bytes]], None]] = {
-    ".csv": write_csv,
-    ".tsv": partial(write_csv, delimiter="\t"),
-    ".parquet": write_parquet,
-    ".npz": write_npz,
+    ".csv": _write_csv,
+    ".tsv": partial(_write_csv, delimiter="\t"),
+    ".parquet": _write_parquet,
+    ".npz": _write_npz,
 }
 
 
