@@ -224,10 +224,27 @@ def curves(
     """
     from nutime.figures.curves import draw_curves, read_metrics
 
-    names = [run.resolve().name for run in runs]
-    if len(set(names)) < len(names):
-        names = [str(run) for run in runs]
-    _save(draw_curves({name: read_metrics(run) for name, run in zip(names, runs, strict=True)}), out, "curves")
+    _save(draw_curves({name: read_metrics(run) for name, run in _named(runs).items()}), out, "curves")
+
+
+@app.command()
+def history(
+    models: Annotated[list[Path], typer.Argument(help="Folders of classifiers fine-tuned by `nutime fit`.")],
+    out: Output = FOLDER,
+) -> None:
+    """Training history of fine-tuned classifiers: loss and validation accuracy per epoch.
+
+    Example: `nutime figure history MODEL_DIR -o figures`
+    """
+    from nutime.figures.history import draw_history, read_history
+
+    _save(draw_history({name: read_history(model) for name, model in _named(models).items()}), out, "history")
+
+
+def _named(folders: Sequence[Path]) -> dict[str, Path]:
+    """Return folders by their names, or by their paths if names repeat."""
+    names = [folder.resolve().name for folder in folders]
+    return dict(zip(names if len(set(names)) == len(names) else map(str, folders), folders, strict=True))
 
 
 def _columns(path: Path, protocol: str, selection: str, published: bool) -> dict[str, dict[str, float]]:
