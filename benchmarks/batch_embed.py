@@ -3,8 +3,8 @@
     python benchmarks/batch_embed.py 1000000
 
 The series are random walks of length 128, written and embedded in temporary files. The rate in memory is that of
-``NuTime.embed`` on the first series, before and after the run, so that a busy machine disturbs both alike. Peak
-memory is that of the process that embeds, with everything it imported. The last line is JSON.
+``NuTime.embed``, measured before and after the run, so that other load on the machine affects both. Peak memory is
+that of the embedding process, including imports. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-LENGTH, WRITTEN_AT_A_TIME, IN_MEMORY = 128, 10_000, 2_000
+LENGTH, CHUNK_SIZE, IN_MEMORY = 128, 10_000, 2_000
 
 
 def write_walks(path: Path, series: int) -> None:
@@ -30,14 +30,14 @@ def write_walks(path: Path, series: int) -> None:
     rng = np.random.default_rng(0)
     schema = pa.schema({"id": pa.int64(), "values": pa.list_(pa.float32(), LENGTH)})
     with pq.ParquetWriter(path, schema) as writer:
-        for start in range(0, series, WRITTEN_AT_A_TIME):
-            count = min(WRITTEN_AT_A_TIME, series - start)
+        for start in range(0, series, CHUNK_SIZE):
+            count = min(CHUNK_SIZE, series - start)
             X = rng.standard_normal((count, LENGTH), dtype=np.float32).cumsum(axis=1)
             values = pa.FixedSizeListArray.from_arrays(X.ravel(), LENGTH)
             writer.write_table(pa.table({"id": np.arange(start, start + count), "values": values}, schema))
 
 
-def encoder_of(tiny: bool) -> Any:
+def make_encoder(tiny: bool) -> Any:
     from nutime import NuTime, NuTimeConfig
 
     return (
@@ -59,7 +59,7 @@ def measure(source: str, out: str, series: int, tiny: bool) -> dict[str, float]:
     from nutime.batch.local import run_local
     from nutime.batch.parquet import DataSet
 
-    encoder = encoder_of(tiny)
+    encoder = make_encoder(tiny)
     before = rate_in_memory(encoder, series)
     start = time.perf_counter()
     run_local(DataSet(source), encoder, out)
@@ -78,13 +78,13 @@ def measure(source: str, out: str, series: int, tiny: bool) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("series", type=int)
-    parser.add_argument("--tiny", action="store_true", help="a tiny random encoder, to try the benchmark itself")
-    given = parser.parse_args()
+    parser.add_argument("--tiny", action="store_true", help="use a tiny random encoder, to test the benchmark")
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder, "in.parquet"), Path(folder, "out.parquet")
-        write_walks(source, given.series)
+        write_walks(source, args.series)
         with multiprocessing.get_context("spawn").Pool(1) as process:
-            print(json.dumps(process.apply(measure, (str(source), str(out), given.series, given.tiny))))
+            print(json.dumps(process.apply(measure, (str(source), str(out), args.series, args.tiny))))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How long a corpus takes to build, and in how much memory: ``python benchmarks/corpus_build.py FOLDER``.
+"""Time and memory of building a corpus: ``python benchmarks/corpus_build.py FOLDER``.
 
 Builds into a temporary folder. The last line is JSON; ``cpu_s`` is the processor time of all threads.
 """

@@ -4,8 +4,8 @@
     python benchmarks/embed_cpu.py
 
 With the extra ``onnx`` installed, onnxruntime runs the same NuTime network in the same batches (its peak
-memory includes the export). Each model runs in a process of its own, so that peak memory is its own. The last
-line is JSON.
+memory includes the export). Each model runs in its own process, so that peak memory is its own. The last line
+is JSON.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def embed_mantis(X: np.ndarray) -> np.ndarray:
 
 
 def measure(name: str) -> dict[str, float]:
-    """Run one model a few times; the best run counts, as it was disturbed least."""
+    """Run one model a few times; the fastest run counts."""
     embed = {"nutime": embed_nutime, "onnx": embed_onnx, "mantis": embed_mantis}[name]
     X = random_walks()
     embed(X[:100])

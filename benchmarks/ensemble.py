@@ -1,8 +1,8 @@
-"""Fine-tune one model and five together on the same series, and print how many times as long the five take.
+"""Fine-tune one model and five together on the same series, and print the ratio of their times.
 
     python benchmarks/ensemble.py
 
-On CUDA the steps are compiled first, outside the time that counts. The last line is JSON.
+On CUDA the steps are compiled before the measurement. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ DEVICE = usable_device().type
 
 def main() -> None:
     encoder = NuTime.from_pretrained().to(DEVICE)
-    codes = np.arange(BATCH) % CLASSES
-    data = TrainingSet(as_series(draw_batch(0)), codes, np.ones(BATCH), np.ones(CLASSES))
+    targets = np.arange(BATCH) % CLASSES
+    data = TrainingSet(as_series(draw_batch(0)), targets, np.ones(BATCH), np.ones(CLASSES))
     seconds = {}
     for n_models in (1, 5):
         for _ in range(1 + (DEVICE == "cuda")):

@@ -1,4 +1,4 @@
-"""Fine-tune the same three sets, with the same epochs and batch, by NuTime and by Mantis, on a CPU.
+"""Fine-tune NuTime and Mantis on the same three sets, with the same epochs and batch size, on a CPU.
 
     pip install -e '.[compare,archives]'
     python benchmarks/finetune.py
@@ -22,20 +22,20 @@ SETS, EPOCHS, BATCH = ("GunPoint", "ArrowHead", "OSULeaf"), 20, 32
 trainer.MIN_STEPS = 1  # the same number of epochs for both
 
 
-def fit_nutime(X, codes, X_test):
+def fit_nutime(X, targets, X_test):
     classifier = NuTimeClassifier(
         "finetune", NuTime.from_pretrained(), epochs=EPOCHS, batch_size=BATCH, random_state=0
     )
-    classifier.fit(X, codes)
+    classifier.fit(X, targets)
     return lambda: classifier.predict(X_test)
 
 
-def fit_mantis(X, codes, X_test):
+def fit_mantis(X, targets, X_test):
     from mantis.architecture import Mantis8M
     from mantis.trainer import MantisTrainer
 
     mantis = MantisTrainer(device="cpu", network=Mantis8M(device="cpu"))
-    mantis.fit(resample(as_series(X), 512), codes, num_epochs=EPOCHS, batch_size=BATCH)
+    mantis.fit(resample(as_series(X), 512), targets, num_epochs=EPOCHS, batch_size=BATCH)
     return lambda: mantis.predict(resample(as_series(X_test), 512))
 
 
@@ -45,9 +45,9 @@ def main() -> None:
         seconds, series, accuracies = 0.0, 0, {}
         for dataset in SETS:
             X, y, X_test, y_test = load_dataset(dataset)
-            classes, codes = np.unique(y, return_inverse=True)
+            classes, targets = np.unique(y, return_inverse=True)
             start = time.perf_counter()
-            predict = fit(X, codes, X_test)
+            predict = fit(X, targets, X_test)
             seconds += time.perf_counter() - start
             series += EPOCHS * len(X)
             accuracies[dataset] = round(float(np.mean(classes[predict()] == y_test)), 4)

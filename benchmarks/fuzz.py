@@ -1,13 +1,13 @@
 """Hostile files against every reader: ``python benchmarks/fuzz.py --cases 100000 --seed 0``.
 
-A case is a valid file (of ``fuzz_seeds.py``), something in it changed (by ``fuzz_inputs.py``), known by seed and
-number. It must be read, or refused by a ``ValueError`` of one line that names the file, within 2 s of processor
-time and 500 MB of memory. The kernel keeps watch: cases run in a worker process whose memory is limited and which
-a timer ends; when it dies, the case it died of is a finding and another worker goes on behind it.
+A case is a valid file (of ``fuzz_seeds.py``) with a change (of ``fuzz_inputs.py``), identified by seed and number.
+It must be read, or refused by a one-line ``ValueError`` that names the file, within 2 s of processor time and
+500 MB of memory. Cases run in a worker process with kernel limits on memory and time; when it dies, its case is a
+finding and another worker continues with the next case.
 
-Findings are saved, once for each place in the code, as ``FOLDER/reader/number/file``; what was mended is kept in
-``tests/hostile/findings`` and replayed by the tests. The last line is JSON, and the exit code 1 if anything was
-found. ``starved`` counts what was refused because the memory allowed was not enough.
+Findings are saved, one per place in the code, as ``FOLDER/reader/number/file``; fixed ones are stored in
+``tests/hostile/findings`` and replayed by the tests. The last line is JSON, and the exit code is 1 if anything was
+found. ``starved`` counts files that were refused because of the memory limit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fuzz_inputs import hostile
 from fuzz_seeds import Files, all_seeds, write_folder
 
 SECONDS = 2  # of processor time, for one case
-PATIENCE = 60  # seconds of wall time: a busy machine is no finding, a reader that waits for ever is
+MAX_WAIT = 60  # seconds of wall time, for a reader that waits for ever
 MEMORY = 500 * 2**20
 FORK = multiprocessing.get_context("fork")
 
@@ -112,7 +112,7 @@ def draw(valid: dict[str, list[Files]], seed: int, number: int) -> tuple[str, st
 
 
 def attempt(reader: str, folder: Path) -> Outcome:
-    """Read a folder and judge what comes of it."""
+    """Read a folder and return the outcome."""
     try:
         READERS[reader](folder)
     except ValueError as error:
@@ -126,18 +126,18 @@ def attempt(reader: str, folder: Path) -> Outcome:
 
 
 def place(error: Exception) -> str:
-    """Return where in nutime an exception came from."""
+    """Return the function of nutime that raised an exception."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "nutime" in frame.filename]
     return f"{Path(frames[-1].filename).name}:{frames[-1].name}" if frames else type(error).__name__
 
 
-# ---- the watch -----------------------------------------------------------------------------------------
+# ---- the workers -----------------------------------------------------------------------------------------
 
 
 def work(
-    valid: dict[str, list[Files]], seed: int, first: int, last: int, scratch: Path, answers: Connection
+    valid: dict[str, list[Files]], seed: int, first: int, last: int, scratch: Path, outcomes: Connection
 ) -> None:
-    """Run cases and report each; under limits, so that the kernel ends what goes too far."""
+    """Run cases under kernel limits and report each."""
     status = Path("/proc/self/status").read_text("ascii")
     used = 1024 * int(re.search(r"VmData:\s+(\d+)", status).group(1))  # type: ignore[union-attr]
     resource.setrlimit(resource.RLIMIT_DATA, (used + MEMORY, used + MEMORY))
@@ -146,25 +146,25 @@ def work(
         reader, _, files = draw(valid, seed, number)
         folder = scratch / str(number)
         write_folder(folder, files)
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # nobody handles it, so the end of it is the end
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # unhandled: its signal kills the process
         outcome = attempt(reader, folder)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        answers.send(outcome)
+        outcomes.send(outcome)
         shutil.rmtree(folder)
 
 
 def watch(valid: dict[str, list[Files]], seed: int, cases: int, report: Callable[[int, Outcome], None]) -> None:
-    """Run all cases, in one worker as long as it lives."""
+    """Run all cases; a new worker continues after one that died."""
     number = 0
     while number < cases:
         with tempfile.TemporaryDirectory() as scratch:
-            answers, theirs = FORK.Pipe(duplex=False)
-            worker = FORK.Process(target=work, args=(valid, seed, number, cases, Path(scratch), theirs))
+            outcomes, sender = FORK.Pipe(duplex=False)
+            worker = FORK.Process(target=work, args=(valid, seed, number, cases, Path(scratch), sender))
             worker.start()
-            theirs.close()
+            sender.close()
             with suppress(EOFError):
-                while number < cases and answers.poll(PATIENCE):
-                    report(number, answers.recv())
+                while number < cases and outcomes.poll(MAX_WAIT):
+                    report(number, outcomes.recv())
                     number += 1
             if number < cases:
                 worker.kill()
@@ -175,12 +175,12 @@ def watch(valid: dict[str, list[Files]], seed: int, cases: int, report: Callable
 
 
 def cause_of_death(exitcode: int | None) -> str:
-    """Say why a worker ended before its time."""
+    """Return why a worker ended early."""
     number = -(exitcode or 0)
     if number == signal.SIGPROF:
         return f"took more than {SECONDS} s"
     if number == signal.SIGKILL:
-        return f"waited more than {PATIENCE} s"
+        return f"waited more than {MAX_WAIT} s"
     return f"ended by {signal.Signals(number).name}" if number > 0 else f"exit code {exitcode}"
 
 
@@ -188,10 +188,10 @@ def main() -> int:
     """Fuzz, print, and return the exit code."""
     parser = argparse.ArgumentParser(description="Hostile files against every reader.")
     parser.add_argument("--cases", type=int, default=10_000, help="how many (default 10000)")
-    parser.add_argument("--seed", type=int, default=0, help="another seed, other cases (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the cases (default 0)")
     parser.add_argument("--findings", type=Path, default=Path("runs/fuzz"), help="where findings are saved")
     options = parser.parse_args()
-    warnings.simplefilter("ignore")  # of numpy, torch and zipfile, about what is wrong on purpose
+    warnings.simplefilter("ignore")  # numpy, torch and zipfile warn about the damaged files
     valid = all_seeds()
     names = list(valid)
     counts = {reader: Counter[str]() for reader in names}

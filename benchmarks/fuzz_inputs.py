@@ -1,9 +1,9 @@
 """Ways to make a valid file hostile, for ``fuzz.py``.
 
-Unusual here: a change is made at the level where a reader can be hurt. A JSON file, the header of a safetensors
-file, a member of a zip archive or the text inside a gzip is taken out, changed and packed again with lengths and
-checksums that are right, so that the damage gets past the first check; every other change is to plain bytes.
-Everything is a function of one ``random.Random``: a case is known by its number.
+Most changes keep the outer format valid: a JSON file, the header of a safetensors file, a member of a zip archive
+or the text inside a gzip is unpacked, changed and packed again with correct lengths and checksums, so that the
+damage passes the first check. All other changes are to plain bytes. Everything is a function of one
+``random.Random``: the number of a case determines it.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ NUMBER = re.compile(rb"-?\d+(\.\d+)?(e[+-]?\d+)?")
 # ---- changes to bytes and to text ----------------------------------------------------------------------
 
 
-def stretch(rng: random.Random, content: bytes) -> tuple[int, int]:
-    """Draw a stretch, mostly a short one."""
+def draw_range(rng: random.Random, content: bytes) -> tuple[int, int]:
+    """Draw a range, usually a short one."""
     start = rng.randrange(len(content) + 1)
     return start, min(len(content), start + int(rng.expovariate(1 / 20)))
 
@@ -89,12 +89,12 @@ def overwrite_integer(rng: random.Random, content: bytes) -> bytes:
 
 
 def drop(rng: random.Random, content: bytes) -> bytes:
-    start, end = stretch(rng, content)
+    start, end = draw_range(rng, content)
     return content[:start] + content[end:]
 
 
 def repeat(rng: random.Random, content: bytes) -> bytes:
-    start, end = stretch(rng, content)
+    start, end = draw_range(rng, content)
     return content[:end] + content[start:end] * rng.choice([1, 2, 50, 2000]) + content[end:]
 
 
@@ -103,12 +103,12 @@ def cut(rng: random.Random, content: bytes) -> bytes:
 
 
 def insert(rng: random.Random, content: bytes) -> bytes:
-    start, _ = stretch(rng, content)
+    start, _ = draw_range(rng, content)
     return content[:start] + rng.randbytes(rng.randrange(1, 40)) + content[start:]
 
 
 def insert_token(rng: random.Random, content: bytes) -> bytes:
-    start, end = stretch(rng, content) if rng.random() < 0.5 else (rng.randrange(len(content) + 1),) * 2
+    start, end = draw_range(rng, content) if rng.random() < 0.5 else (rng.randrange(len(content) + 1),) * 2
     token = rng.choice(TOKENS) * rng.choice([1, 1, 1, 3, 1000]) + rng.choice(["", "\n"])
     return content[:start] + token.encode("utf-8", "surrogatepass") + content[end:]
 
@@ -138,7 +138,7 @@ BYTE_CHANGES: list[Change] = [flip, overwrite_integer, drop, repeat, cut, insert
 TEXT_CHANGES: list[Change] = [flip, drop, repeat, cut, insert_token, insert_token, replace_number, shuffle_lines]
 
 
-# ---- changes that know the structure --------------------------------------------------------------------
+# ---- changes of the structure --------------------------------------------------------------------
 
 
 def change_value(rng: random.Random, value: Any) -> Any:
@@ -226,7 +226,7 @@ def change_npy(rng: random.Random, content: bytes) -> bytes:
 
 
 def other_parquet(rng: random.Random, content: bytes) -> bytes:
-    """Write a table of other columns, of types that a reader of series does not expect."""
+    """Write a table of columns of types that a reader of series does not expect."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -257,7 +257,7 @@ def other_parquet(rng: random.Random, content: bytes) -> bytes:
 
 
 def other_shard(rng: random.Random, content: bytes) -> bytes:
-    """Write a shard of the same size whose lists, type or offsets are others."""
+    """Write a shard of the same size with other lists, type or offsets."""
     import pyarrow as pa
 
     stored = pa.ipc.open_file(content).get_batch(0).column(0)
@@ -307,10 +307,10 @@ def hostile(rng: random.Random, seed: Files) -> tuple[str, Files]:
         change = rng.choice([*STRUCTURED.get(suffix, []), *usual])
         try:
             content = change(rng, content)
-        except Exception:  # what an earlier change broke cannot be unpacked again: change its bytes instead
+        except Exception:  # an earlier change may prevent unpacking: change its bytes instead
             content = rng.choice(usual)(rng, content)
     files = seed | {name: content}
-    if suffix == ".arrow" and rng.random() < 0.8:  # else the index, which knows the size, would give it away
+    if suffix == ".arrow" and rng.random() < 0.8:  # else the size in the index would not match
         index = json.loads(files["corpus.json"])
         next(shard for shard in index["shards"] if shard["file"] == name)["bytes"] = len(content)
         files["corpus.json"] = json.dumps(index).encode()

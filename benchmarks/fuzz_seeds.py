@@ -1,4 +1,4 @@
-"""The small valid files that ``fuzz.py`` starts from: every layout that every reader knows."""
+"""The small valid files that ``fuzz.py`` starts from: every layout that every reader accepts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SERIES, LENGTH = 6, 8
 
 
 def text_seeds() -> dict[str, list[Files]]:
-    """Return the text formats, every layout that each of them knows."""
+    """Return the text formats in every layout."""
     rng = np.random.default_rng(0)
     rows = [[f"{value:.3f}" for value in row] for row in rng.normal(size=(SERIES, LENGTH))]
     labels = ["ab"[index % 2] for index in range(SERIES)]

@@ -1,7 +1,7 @@
-"""NuTime and BYOL written down literally, for benchmarks to run beside the real ones.
+"""A literal implementation of NuTime and BYOL, as the baseline of benchmarks.
 
-Every formula of the paper as it stands: the (…, scales, dim) tensor of the scalar embedding, the library's
-dropout and attention, two views one after the other, a crop at a time, target updated parameter by parameter.
+Every formula of the paper is computed as printed: the (…, scales, dim) tensor of the scalar embedding, torch's
+dropout and attention, one view after the other, one crop after the other, one target parameter after the other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 
 class LiteralNME(nn.Module):
-    """One linear + LayerNorm block a scale, averaged with the paper's weights."""
+    """One linear + LayerNorm block per scale, averaged with the paper's weights."""
 
     def __init__(self, scales: list[float], dim: int) -> None:
         super().__init__()
@@ -109,13 +109,13 @@ class LiteralBYOL:
         with torch.autocast(self.series.device.type, torch.bfloat16, enabled=self.autocast):
             predicted = self.predictor(self.online(first)), self.predictor(self.online(second))
             with torch.no_grad():
-                wanted = self.target(second), self.target(first)
-            similar = [F.cosine_similarity(p, w, dim=-1) for p, w in zip(predicted, wanted, strict=True)]
+                targets = self.target(second), self.target(first)
+            similar = [F.cosine_similarity(p, t, dim=-1) for p, t in zip(predicted, targets, strict=True)]
             loss = (2 - 2 * similar[0] + 2 - 2 * similar[1]).mean()
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
         with torch.no_grad():
-            for slow, fast in zip(self.target.parameters(), self.online.parameters(), strict=True):
-                slow.lerp_(fast, 0.001)
+            for target, online in zip(self.target.parameters(), self.online.parameters(), strict=True):
+                target.lerp_(online, 0.001)
         return loss.detach()

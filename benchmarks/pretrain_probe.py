@@ -1,4 +1,4 @@
-"""Pretrain a small encoder for 500 steps on the training splits aeon bundles, on a CPU, and see what it learned.
+"""Pretrain a small encoder for 500 steps on the training splits bundled with aeon, on a CPU, and probe it.
 
     python benchmarks/pretrain_probe.py
 
@@ -34,7 +34,7 @@ RECIPE = PretrainConfig(
     masked=0.5,
     contrast=0.2,
     sampling="uniform",
-    momentum=0.99,  # a short run needs a target that follows faster
+    momentum=0.99,  # a short run needs a faster target network
     log_every=50,
 )
 

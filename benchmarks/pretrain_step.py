@@ -1,6 +1,6 @@
 """Time one pretraining step: crops, two views, BYOL, optimizer and target update, dropout 0.1, length 512.
 
-    python benchmarks/pretrain_step.py                   # GPU: ms a step and the profile's top ten
+    python benchmarks/pretrain_step.py                   # GPU: ms per step and the profile's top ten
     python benchmarks/pretrain_step.py --batch 128       # CPU: series/s and the ratio to a literal rewrite
 
 The last line is JSON.
@@ -62,7 +62,7 @@ def milliseconds(step: object, repeats: int, device: str) -> float:
 
 
 def top_kernels(step: PretrainStep, count: int = 10) -> list[tuple[str, float, int]]:
-    """Return (name, ms a step, calls a step) of the costliest kernels."""
+    """Return (name, ms per step, calls per step) of the most expensive kernels."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for _ in range(3):
             step()
@@ -90,7 +90,7 @@ def main() -> None:
             torch.cuda.synchronize()
             result[f"start_s_{head_dim}"] = round(time.perf_counter() - start, 1)
             result[f"ms_{head_dim}"] = round(milliseconds(step, repeats, device), 3)
-            print(f"{head_dim} dims a head: {result[f'ms_{head_dim}']} ms a step, loss {step.loss.item():.4f}")
+            print(f"{head_dim} dims per head: {result[f'ms_{head_dim}']} ms per step, loss {step.loss.item():.4f}")
             for name, ms, calls in top_kernels(step):
                 print(f"  {ms:7.3f} ms  {calls:4d} x  {name}")
     else:

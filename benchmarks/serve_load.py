@@ -1,10 +1,10 @@
-"""Many clients at once against ``nutime serve`` on loopback: errors, latency, and throughput against the encoder.
+"""Many concurrent clients of ``nutime serve`` on loopback: errors, latency and relative throughput.
 
     pip install -e '.[serve]' httpx
     python benchmarks/serve_load.py --seconds 60
 
-Every client posts its next request (8 random walks of length 128, as JSON) when it has the answer to the last
-one. Direct embedding of the same series in batches is measured before and after, in this process, while the
+Every client posts its next request (8 random walks of length 128, as JSON) when it has received the last
+response. Direct embedding of the same series in batches is measured before and after, in this process, while the
 service idles. The last line is JSON; the exit code is 1 if a request ended with anything but 200 or 429.
 """
 
@@ -45,13 +45,13 @@ async def client(address: str, end: float, statuses: Counter[int], latencies: li
     async with httpx.AsyncClient(timeout=60) as http:
         while (start := time.perf_counter()) < end:
             try:
-                answer = await http.post(address, content=body, headers={"content-type": "application/json"})
-                statuses[answer.status_code] += 1
+                response = await http.post(address, content=body, headers={"content-type": "application/json"})
+                statuses[response.status_code] += 1
             except httpx.TransportError:
                 statuses[0] += 1
                 continue
-            if answer.status_code == BUSY:
-                await asyncio.sleep(float(answer.headers["retry-after"]))
+            if response.status_code == BUSY:
+                await asyncio.sleep(float(response.headers["retry-after"]))
             else:
                 latencies.append(time.perf_counter() - start)
 
@@ -68,22 +68,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--clients", type=int, default=64)
-    given = parser.parse_args()
+    args = parser.parse_args()
     command = [sys.executable, "-c", PROGRAM, "nutime-base", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as service:
         assert service.stdout
         address = service.stdout.readline().split()[0]
         before = direct_rate()
-        asyncio.run(load(address, 1, 1.0))  # the first answers pay for what is loaded late
+        asyncio.run(load(address, 1, 1.0))  # warm up
         start = time.perf_counter()
-        statuses, latencies = asyncio.run(load(address, given.clients, given.seconds))
+        statuses, latencies = asyncio.run(load(address, args.clients, args.seconds))
         rate = SERIES * statuses[200] / (time.perf_counter() - start)
         direct = (before + direct_rate()) / 2
         service.terminate()
     errors = sum(count for status, count in statuses.items() if status not in (200, BUSY))
     p50, p99 = (1000 * np.quantile(latencies, [0.5, 0.99])).round(1).tolist()
     figures = {
-        "clients": given.clients,
+        "clients": args.clients,
         "statuses": dict(statuses),
         "errors": errors,
         "p50_ms": p50,

@@ -1,4 +1,4 @@
-"""How many synthetic series a second one process draws: ``python benchmarks/synthesize.py [LENGTH]``."""
+"""Synthetic series per second of one process: ``python benchmarks/synthesize.py [LENGTH]``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BATCHES = 20
 
 def main() -> None:
     length = int(sys.argv[1]) if len(sys.argv) > 1 else 512
-    draw_batch(BATCHES, length)  # the first use of a transform plans it
+    draw_batch(BATCHES, length)  # plans the transforms
     start = perf_counter()
     synthesize(BATCHES * BATCH, length)
     seconds = perf_counter() - start

@@ -1,7 +1,10 @@
-"""Which nutime this is, and what it runs on."""
+"""The version of nutime and of the libraries it runs with."""
 
 import platform
+import subprocess
+from functools import cache
 from importlib import metadata
+from pathlib import Path
 
 
 def own_version() -> str:
@@ -13,6 +16,22 @@ def own_version() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions every number of ours travels with."""
+    """Return the versions that are recorded with every result, with the commit when run from a git checkout."""
     libraries = {name: metadata.version(name) for name in ("torch", "numpy", "scikit-learn")}
-    return {"nutime": own_version(), "python": platform.python_version(), **libraries}
+    commit = {"commit": found} if (found := own_commit()) else {}
+    return {"nutime": own_version(), **commit, "python": platform.python_version(), **libraries}
+
+
+@cache
+def own_commit(folder: Path = Path(__file__).parent) -> str | None:
+    """Return the commit of the code in a git checkout, with ``+changes`` if it has uncommitted changes."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", ".")  # fails in a folder that git does not track, like site-packages
+        return git("rev-parse", "--short=12", "HEAD") + ("+changes" if git("status", "--porcelain", ".") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,4 +1,4 @@
-"""A short benchmark as a process of its own: ``python bench_job.py ARCHIVES RESULTS``."""
+"""A short benchmark in its own process: ``python bench_job.py ARCHIVES RESULTS [JOBS] [EPOCHS]``."""
 
 import sys
 
@@ -13,12 +13,12 @@ from nutime.finetune import train as trainer
 SETS = ("Chinatown", "Coffee", "BeetleFly", "BirdChicken", "SonyAIBORobotSurface1")
 
 
-def work(archives, results):
+def work(archives, results, jobs=1, epochs=12):
     torch.set_num_threads(1)
     usual, trainer.MIN_STEPS = trainer.MIN_STEPS, 1
-    method = Finetune("nutime-tiny", tiny_encoder(), n_models=1, changes={"epochs": 12})
+    method = Finetune("nutime-tiny", tiny_encoder(), n_models=1, params={"epochs": int(epochs)})
     try:
-        run("finetune", [method], SETS, ResultFile(results), data_dir=str(archives))
+        run("finetune", [method], SETS, ResultFile(results), data_dir=str(archives), jobs=int(jobs))
     finally:
         trainer.MIN_STEPS = usual
 

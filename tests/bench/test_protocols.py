@@ -8,14 +8,11 @@ import torch
 from bench_data import QUICK, TINY, tiny_encoder, waves, write_set
 
 from nutime.bench import published
-from nutime.bench.ablation_runs import VARIANTS, Ablated, Pretraining, ablation
-from nutime.bench.downstream import ANOMALOUS, AnomalyDetection, Clustering, as_anomalies, load_anomalies
-from nutime.bench.fewshot import FewShot
-from nutime.bench.methods import Finetune
-from nutime.bench.protocols import PROTOCOLS, Request
+from nutime.bench.ablations import VARIANTS, Ablated, Pretraining, ablation_methods
+from nutime.bench.methods import ANOMALOUS, AnomalyDetection, Clustering, FewShot, Finetune, Repeated
+from nutime.bench.protocols import PROTOCOLS, Request, as_anomalies, load_anomalies, load_trials
 from nutime.bench.results import ResultFile, filed_as
 from nutime.bench.run import run
-from nutime.bench.tfc import Repeated, load_trials
 from nutime.data.archives import Dataset, find_set
 from nutime.data.corpus.build import synthesize_corpus
 from nutime.data.corpus.store import Corpus
@@ -55,8 +52,8 @@ def easy_folder(folder):
 
 
 def single(method, data):
-    (answer,) = method.answer(data)
-    assert answer.name in method.names()
+    (answer,) = method.evaluate(data)
+    assert answer.key in method.run_keys()
     json.dumps(answer.config)
     return answer
 
@@ -97,7 +94,7 @@ def test_a_protocol_runs_as_the_command_runs_it(protocol, sets, scores, easy_fol
     methods = chosen.methods(Request(weights=(weights,), models=1))
     state = run(protocol, methods, [sets], file, data_dir=str(easy_folder), load=chosen.load)
     assert state.complete == (sets,)
-    assert {result.key[2:] for result in file} == {tuple(name) for method in methods for name in method.names()}
+    assert {result.key[2:] for result in file} == {tuple(name) for method in methods for name in method.run_keys()}
     assert all(result.scores.keys() == scores for result in file)
 
 
@@ -131,7 +128,7 @@ def test_epilepsy_without_its_official_test_uses_another_less_the_repeats_and_sa
 def test_epilepsy_without_any_test_is_missing(folder, tmp_path):
     train, y = waves(60, 178)
     write_set(folder, "tfc/Epilepsy", X_train=train, y_train=y)
-    unused = Repeated(lambda seed: Finetune("nutime-tiny", None, n_models=1, seed=seed), 1)
+    unused = Repeated(Finetune("nutime-tiny", None, n_models=1), 1)
     file = ResultFile(tmp_path / "results.jsonl")
     state = run("tfc", [unused], ["tfc/Epilepsy", "FD-B"], file, data_dir=str(folder), load=load_trials)
     assert state.complete == ()
@@ -150,13 +147,10 @@ def test_repeated_runs_have_a_seed_each_and_tell_what_they_stand_on(folder, enco
     X, y = waves(204, 1500, classes=3)
     write_set(folder, "EMG", X=X, y=y)
 
-    def one_model(seed):
-        return Finetune("nutime-tiny", encoder, n_models=1, seed=seed, changes={**QUICK, "epochs": 2})
-
-    method = Repeated(one_model, 2)
-    answers = list(method.answer(load_trials("EMG", data_dir=str(folder))))
-    assert [answer.name for answer in answers] == method.names()
-    assert [answer.name.seed for answer in answers] == [0, 1]
+    method = Repeated(Finetune("nutime-tiny", encoder, n_models=1, params={**QUICK, "epochs": 2}), 2)
+    answers = list(method.evaluate(load_trials("EMG", data_dir=str(folder))))
+    assert [answer.key for answer in answers] == method.run_keys()
+    assert [answer.key.seed for answer in answers] == [0, 1]
     assert all("official order unknown" in answer.config["split"] for answer in answers)
 
 
@@ -164,7 +158,7 @@ def test_repeated_runs_have_a_seed_each_and_tell_what_they_stand_on(folder, enco
 
 
 def test_few_shot_answers_the_mean_over_its_episodes(encoder, dataset):
-    answer = single(FewShot("nutime-tiny", encoder, episodes=3, changes={**QUICK, "epochs": 20}), dataset)
+    answer = single(FewShot("nutime-tiny", encoder, episodes=3, params={**QUICK, "epochs": 20}), dataset)
     assert answer.scores["accuracy"] > 0.9
     assert answer.scores["accuracy_deviation"] >= 0
     assert (answer.config["shots"], answer.config["episodes"]) == (5, 3)
@@ -175,22 +169,22 @@ def test_few_shot_answers_the_mean_over_its_episodes(encoder, dataset):
 
 def test_fine_tuning_makes_clusters_of_classes(encoder, dataset):
     frozen = single(Clustering("nutime-tiny", encoder, finetuned=False), dataset)
-    tuned = single(Clustering("nutime-tiny", encoder, changes={**QUICK, "epochs": 30}), dataset)
-    assert frozen.name.method == "nutime-tiny, not fine-tuned"
-    assert tuned.name.method == "nutime-tiny"
+    tuned = single(Clustering("nutime-tiny", encoder, params={**QUICK, "epochs": 30}), dataset)
+    assert frozen.key.method == "nutime-tiny, not fine-tuned"
+    assert tuned.key.method == "nutime-tiny"
     assert tuned.scores["ari"] > 0.9
     assert tuned.scores["ari"] >= frozen.scores["ari"]
 
 
 def test_clustering_leaves_the_encoder_as_it_was(encoder, dataset):
     before = encoder.embed(dataset.X_test)
-    single(Clustering("nutime-tiny", encoder, changes=QUICK), dataset)
+    single(Clustering("nutime-tiny", encoder, params=QUICK), dataset)
     np.testing.assert_array_equal(encoder.embed(dataset.X_test), before)
 
 
 def test_several_channels_can_be_clustered_after_fine_tuning(encoder):
     data = Dataset(*waves(24, 40, channels=3), *waves(40, 40, channels=3, seed=1))
-    assert single(Clustering("nutime-tiny", encoder, changes=QUICK), data).scores["ari"] > 0.8
+    assert single(Clustering("nutime-tiny", encoder, params=QUICK), data).scores["ari"] > 0.8
 
 
 def test_a_tenth_of_the_test_series_is_anomalous(easy_folder):
@@ -231,7 +225,7 @@ def test_series_that_nobody_called_normal_or_anomalous_are_refused(encoder, data
 
 def test_anomalies_are_found_after_fine_tuning(encoder, easy_folder):
     data = load_anomalies("Chinatown", data_dir=str(easy_folder)).split(0)
-    answer = single(AnomalyDetection("nutime-tiny", encoder, changes={**QUICK, "epochs": 30}), data)
+    answer = single(AnomalyDetection("nutime-tiny", encoder, params={**QUICK, "epochs": 30}), data)
     assert answer.scores["auroc"] > 0.9
     assert 0.5 <= answer.scores["balanced_accuracy"] <= 1
 
@@ -265,10 +259,10 @@ def test_an_ablation_without_a_corpus_is_refused():
 def test_every_encoding_is_pretrained_and_fine_tuned_and_trained_from_scratch(variant, pretraining, dataset):
     network = TINY.replace(**VARIANTS["ablation-encoding"][variant])
     for scratch, label in ((False, variant), (True, f"{variant}, from scratch")):
-        method = Ablated(variant, network, pretraining, scratch, runs=1 + scratch, changes={**QUICK, "epochs": 1})
-        answers = list(method.answer(dataset))
-        assert [answer.name for answer in answers] == method.names()
-        assert {answer.name.method for answer in answers} == {label}
+        method = Ablated(variant, network, pretraining, scratch, runs=1 + scratch, params={**QUICK, "epochs": 1})
+        answers = list(method.evaluate(dataset))
+        assert [answer.key for answer in answers] == method.run_keys()
+        assert {answer.key.method for answer in answers} == {label}
         assert all(answer.scores.keys() == {"accuracy", "macro_f1"} for answer in answers)
         stated = json.loads(json.dumps(answers[0].config))
         assert stated["network"]["scalar_embedding"] == network.scalar_embedding
@@ -277,7 +271,7 @@ def test_every_encoding_is_pretrained_and_fine_tuned_and_trained_from_scratch(va
 
 
 def test_a_result_states_the_reduced_schedule(pretraining, dataset):
-    method = Ablated("NME", TINY, pretraining, runs=1, changes={**QUICK, "epochs": 1})
+    method = Ablated("NME", TINY, pretraining, runs=1, params={**QUICK, "epochs": 1})
     stated = single(method, dataset).config["pretraining"]
     assert stated == {"steps": 3, "batch": 8, "learning_rate": 2e-3 * 8 / 2048, "series": 120}
 
@@ -300,7 +294,7 @@ def test_another_schedule_or_network_is_another_encoder(pretraining, corpus, tmp
 
 
 def test_each_set_alone_is_pretrained_on_its_own_training_series(pretraining, dataset):
-    method = Ablated("each set alone", TINY, pretraining, runs=1, changes={**QUICK, "epochs": 1})
+    method = Ablated("each set alone", TINY, pretraining, runs=1, params={**QUICK, "epochs": 1})
     other = dataset._replace(X_train=dataset.X_train + 1)
     configs = [single(method, data).config["pretraining"]["series"] for data in (dataset, other, dataset)]
     assert configs == ["training series of the set"] * 3
@@ -317,7 +311,9 @@ def test_bins_fitted_to_the_corpus_stay_in_the_pretrained_encoder(pretraining, c
 
 
 def test_paper_ablations_from_scratch_are_run_and_no_others(pretraining):
-    count = {name: len(ablation(name, TINY.replace(length=128), pretraining, "honest", 1)) for name in VARIANTS}
+    count = {
+        name: len(ablation_methods(name, TINY.replace(length=128), pretraining, "honest", 1)) for name in VARIANTS
+    }
     assert count == {
         "ablation-encoding": 16,
         "ablation-scales": 12,

@@ -11,7 +11,8 @@ SUBLISTS = {
     "uea29_selfsupervised": "uea29",
     "fewshot41": "fewshot41",
 }
-BY_METHOD = [name for name in published._sources()["tables"] if name not in SUBLISTS]
+OTHERS = ("ucr_default_split", "uea_default_split")
+BY_METHOD = [name for name in published._sources()["tables"] if name not in (*SUBLISTS, *OTHERS)]
 
 
 @pytest.mark.parametrize(("table", "members"), SUBLISTS.items())
@@ -26,6 +27,20 @@ def test_columns_have_the_average_that_is_printed_below_them(table):
     assert printed["Dataset"] == "Average"
     for method, column in published.columns(table).items():
         assert np.mean(list(column.values())) == pytest.approx(float(printed[method]), abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("table", "members", "method", "percent"),
+    [
+        ("ucr_default_split", "ucr112", "HC2", 87.64),
+        ("ucr_default_split", "ucr112", "MR-Hydra", 86.80),
+        ("uea_default_split", "uea26", "HC2", 74.7),
+    ],
+)
+def test_results_on_default_splits_have_their_published_means(table, members, method, percent):
+    column = published.column(table, method)
+    mean = np.mean([column[name] for name in sublist(members)])
+    assert 100 * mean == pytest.approx(percent, abs=0.05)
 
 
 def test_a_name_that_two_archives_share_is_the_one_of_the_tables_archive():
@@ -69,14 +84,15 @@ def test_every_protocol_refers_to_tables_that_exist_and_every_table_to_its_place
         *published.ABLATIONS.values(),
     ]
     assert {table for tables in mapped for table in tables} == {*SUBLISTS, *BY_METHOD}
-    assert all(published.source(table).where for table in (*SUBLISTS, *BY_METHOD))
+    assert set(published.OTHER_METHODS.values()) == set(OTHERS)
+    assert all(published.info(table).where for table in (*SUBLISTS, *BY_METHOD, *OTHERS))
     assert "openreview.net" in published.citation()
 
 
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (lambda: published.source("ucr113"), "known are ucr112_supervised"),
+        (lambda: published.info("ucr113"), "known are ucr112_supervised"),
         (lambda: published.column("fewshot41", "FS-3"), "it has NuTime, FS-1, FS-2"),
         (lambda: published.columns("anomaly_fdb"), "use scores"),
     ],
@@ -88,5 +104,5 @@ def test_a_wrong_name_is_answered_by_the_right_ones(call, told):
 
 def test_the_tables_travel_with_the_package():
     files = {entry.name for entry in published._FOLDER.iterdir()}
-    assert files == {"sources.json", *(f"{table}.csv" for table in (*SUBLISTS, *BY_METHOD))}
+    assert files == {"sources.json", *(f"{table}.csv" for table in (*SUBLISTS, *BY_METHOD, *OTHERS))}
     assert all(len(row) == len(published._rows(table)[0]) for table in SUBLISTS for row in published._rows(table))

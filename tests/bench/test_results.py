@@ -1,9 +1,12 @@
 import json
+import re
+import subprocess
 from dataclasses import asdict
 
 import pytest
 
 from nutime.bench.results import Result, ResultFile
+from nutime.version import own_commit
 
 
 def result(dataset="ucr/GunPoint", **changes):
@@ -64,3 +67,25 @@ def test_every_result_says_who_chose_the_model_and_with_which_versions():
     assert {"nutime", "torch", "python"} <= result().versions.keys()
     with pytest.raises(ValueError, match="selection must be one of honest, paper; got 'best'"):
         result(selection="best")
+
+
+def test_a_result_has_the_commit_of_a_checkout_and_whether_it_was_changed(tmp_path):
+    def git(*arguments):
+        identity = ("-c", "user.name=n", "-c", "user.email=e")
+        subprocess.run(["git", "-C", tmp_path, *identity, *arguments], check=True, capture_output=True)
+
+    package, untracked = tmp_path / "package", tmp_path / "site-packages"
+    for folder in (package, untracked):
+        folder.mkdir()
+        (folder / "code.py").write_text("")
+    git("init")
+    git("add", "package")
+    git("commit", "-m", "first")
+    (tmp_path / "results.jsonl").write_text("a file outside the package is not a change of the code")
+    commit = own_commit(package)
+    assert re.fullmatch("[0-9a-f]{12}", commit)
+    (package / "code.py").write_text("1")
+    own_commit.cache_clear()
+    assert own_commit(package) == f"{commit}+changes"
+    assert own_commit(untracked) is None
+    assert own_commit(tmp_path / "nowhere") is None

@@ -1,4 +1,4 @@
-"""Running a benchmark: resumed after a kill, stopped by Ctrl-C, and clear about what it could not run."""
+"""Running a benchmark: resumed after a kill, stopped by Ctrl-C, and explicit about sets it cannot run."""
 
 import json
 import os
@@ -6,8 +6,10 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import bench_job
+import psutil
 import pytest
 from bench_data import QUICK, tiny_encoder, write_set
 from bench_job import SETS
@@ -35,14 +37,15 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(folder, tmp_path_factory):
-    """Return the results of a benchmark that nothing disturbed."""
+    """Return the results of an uninterrupted benchmark."""
     out = tmp_path_factory.mktemp("whole") / "results.jsonl"
     bench_job.work(folder, out)
     return scores(out)
 
 
-def start_job(folder, out):
-    return subprocess.Popen([sys.executable, bench_job.__file__, str(folder), str(out)], stderr=subprocess.PIPE)
+def start_job(folder, out, *more):
+    command = [sys.executable, bench_job.__file__, str(folder), str(out), *map(str, more)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE)
 
 
 def wait_for_a_line(process, out):
@@ -76,7 +79,7 @@ def test_a_killed_benchmark_goes_on_with_the_next_set_and_changes_no_number(fold
     assert scores(out) == whole
 
 
-def test_ctrl_c_files_no_result_of_a_training_it_cut_short(folder, whole, tmp_path, monkeypatch):
+def test_ctrl_c_records_no_result_of_the_interrupted_training(folder, whole, tmp_path, monkeypatch):
     out = tmp_path / "results.jsonl"
     take = _Training.step
     steps = []
@@ -98,7 +101,7 @@ def test_a_finished_benchmark_needs_no_data_any_more(folder, tmp_path):
     file = ResultFile(tmp_path / "results.jsonl")
     methods = [Probe("nutime-tiny", tiny_encoder())]
     run("probe", methods, ["Chinatown"], file, data_dir=str(folder))
-    told = []
+    reported = []
     (tmp_path / "empty").mkdir()
     state = run(
         "probe",
@@ -106,10 +109,10 @@ def test_a_finished_benchmark_needs_no_data_any_more(folder, tmp_path):
         ["Chinatown"],
         file,
         data_dir=str(tmp_path / "empty"),
-        report=lambda *about: told.append(about),
+        report=lambda *about: reported.append(about),
     )
     assert state.complete == ("Chinatown",)
-    assert [(dataset, method, len(results)) for dataset, method, results in told] == [
+    assert [(dataset, method, len(results)) for dataset, method, results in reported] == [
         ("ucr/Chinatown", "nutime-tiny", 1)
     ]
     assert len(file) == 1
@@ -140,31 +143,52 @@ def test_several_processes_find_what_one_finds(folder, tmp_path):
     assert len(found[0]) == len(SETS)
 
 
+def test_workers_of_a_killed_benchmark_exit(folder, tmp_path):
+    process = start_job(folder, tmp_path / "results.jsonl", 2, 100_000)
+    workers = []
+    try:
+        deadline = time.monotonic() + 120
+        while sum(psutil.Process(worker.pid).cpu_times().user > 5 for worker in workers) < 2:  # training
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+            children = psutil.Process(process.pid).children()
+            workers = [child for child in children if "resource_tracker" not in " ".join(child.cmdline())]
+        process.kill()
+        _, alive = psutil.wait_procs(workers, timeout=30)
+        assert alive == []
+    finally:
+        for started in (process, *workers):
+            with suppress(psutil.NoSuchProcess):
+                started.kill()
+        process.communicate()
+
+
 def test_a_folder_that_does_not_exist_is_an_error_and_not_a_list_of_missing_sets(tmp_path):
     file = ResultFile(tmp_path / "results.jsonl")
     with pytest.raises(ValueError, match="does not exist"):
         run("probe", [], ["Coffee"], file, data_dir=str(tmp_path / "typo"))
 
 
-def test_a_run_of_the_papers_protocol_tells_the_honest_numbers_too(folder, tmp_path, monkeypatch):
+def test_a_run_of_the_papers_protocol_also_gives_the_honest_results(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(trainer, "MIN_STEPS", 1)
-    told = {}
+    found = {}
     for selection in ("honest", "paper"):
         file = ResultFile(tmp_path / f"{selection}.jsonl")
-        finetune = Finetune("nutime-tiny", tiny_encoder(), selection, n_models=2, changes=QUICK)
+        finetune = Finetune("nutime-tiny", tiny_encoder(), selection, n_models=2, params=QUICK)
         run("finetune", [finetune], ["Chinatown"], file, data_dir=str(folder))
-        told[selection] = {(result.method, result.selection, result.seed): result.scores for result in file}
-    assert (len(told["honest"]), len(told["paper"])) == (3, 6)
-    assert told["honest"].items() <= told["paper"].items()
-    for (method, selection, seed), scores in told["paper"].items():
+        found[selection] = {(result.method, result.selection, result.seed): result.scores for result in file}
+    assert (len(found["honest"]), len(found["paper"])) == (3, 6)
+    assert found["honest"].items() <= found["paper"].items()
+    for (method, selection, seed), scores in found["paper"].items():
         if selection == "paper" and "×" not in method:
-            assert scores["accuracy"] >= told["honest"][method, "honest", seed]["accuracy"]
+            assert scores["accuracy"] >= found["honest"][method, "honest", seed]["accuracy"]
 
 
 def test_only_what_is_not_in_the_file_is_run(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(trainer, "MIN_STEPS", 1)
     file = ResultFile(tmp_path / "results.jsonl")
-    finetune = Finetune("nutime-tiny", tiny_encoder(), n_models=2, changes=QUICK)
+    finetune = Finetune("nutime-tiny", tiny_encoder(), n_models=2, params=QUICK)
     run("finetune", [finetune], ["Chinatown"], file, data_dir=str(folder))
     before = file.path.read_text().splitlines()
     file.path.write_text("\n".join(before[1:]) + "\n")  # one of the three is lost

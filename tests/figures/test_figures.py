@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
-from nutime import NuTime, NuTimeConfig
-from nutime.figures import attention, curves, embedding_map, response, scales, style, weighting
+from nutime import NuTime, NuTimeClassifier, NuTimeConfig
+from nutime.figures import attention, curves, embedding_map, history, response, scales, style, weighting
 from nutime.figures.critical_difference import draw_critical_difference
 from nutime.figures.scatter import draw_scatter
 
@@ -290,5 +290,32 @@ def test_curves_draw_what_runs_measured_and_leave_out_what_none_did():
     assert not overlapping(figure)
 
 
-def test_no_figure_reaches_for_anything_outside():
+def test_history_draws_loss_and_validation_accuracy_per_epoch():
+    first = {"loss": [3.0, 2.0, 1.0], "validation_score": [0.5, 0.6, 0.7]}
+    figure = history.draw_history({"first": first, "second": {"loss": [2.0, 1.0]}})
+    assert [axes.get_title() for axes in figure.axes] == ["loss", "accuracy on the validation series"]
+    assert {axes.get_xlabel() for axes in figure.axes} == {"epoch"}
+    one, other = figure.axes[0].get_lines()
+    assert list(one.get_xdata()) == [1, 2, 3]
+    assert list(one.get_ydata()) == [3.0, 2.0, 1.0]
+    assert list(other.get_ydata()) == [2.0, 1.0]
+    assert list(figure.axes[1].get_lines()[0].get_ydata()) == [0.5, 0.6, 0.7]
+
+
+def test_the_history_of_a_saved_classifier_is_read(encoder, tmp_path):
+    X = np.random.default_rng(0).normal(size=(12, 40))
+    classifier = NuTimeClassifier("finetune", encoder, epochs=2, validation_fraction=0.5, random_state=0)
+    classifier.fit(X, np.arange(12) % 2).save(tmp_path)
+    found = history.read_history(tmp_path)
+    assert found.keys() == {"loss", "validation_score"}
+    assert list(found["loss"]) == list(classifier.history_["loss"])
+
+
+def test_a_classifier_that_was_not_fine_tuned_has_no_history(encoder, tmp_path):
+    NuTimeClassifier("probe", encoder).fit(np.eye(4, 30), [0, 1, 0, 1]).save(tmp_path)
+    with pytest.raises(ValueError, match="has no training history; fit with the strategy finetune"):
+        history.read_history(tmp_path)
+
+
+def test_no_figure_refers_to_other_files():
     assert not re.search(r'(href|src)="http', style.svg(simple()))

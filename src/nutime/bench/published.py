@@ -1,8 +1,7 @@
-"""The paper's tables, as printed; ``published/sources.json`` says which table each file is.
+"""Published results; ``published/sources.json`` names the source of each table.
 
-Shares are in [0, 1] whatever the unit of the table, and data sets have the keys of
-:data:`nutime.data.archives.ARCHIVE`. Two names in the tables need help: ``Epilepsy`` is also a set of TF-C, and
-a letter is missing in one of the few-shot sets.
+Scores are fractions whatever the unit of the table, and data sets have the keys of
+:data:`nutime.data.archives.ARCHIVE`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any, TypeAlias
@@ -23,23 +22,25 @@ ScoreTable: TypeAlias = dict[str, dict[str, Estimate]]
 
 #: The column of the paper's own model.
 OWN = "NuTime"
-_TYPING_ERRORS = {"DistalPhalanxOutlineCorrec": "DistalPhalanxOutlineCorrect"}
+#: Decimals of the paper's tables.
+PRINTED_DECIMALS = 3
+_MISPRINTS = {"DistalPhalanxOutlineCorrec": "DistalPhalanxOutlineCorrect"}
 _FOLDER = resources.files("nutime.bench") / "published"
 
-#: Tables with a row a data set that a protocol can be held against.
+#: Tables of the paper with one row per data set, by protocol.
 PER_SET: Mapping[str, tuple[str, ...]] = {
     "probe": ("ucr125_selfsupervised",),
     "finetune": ("ucr112_supervised", "ucr125_selfsupervised"),
     "uea": ("uea26_supervised", "uea29_selfsupervised"),
     "fewshot": ("fewshot41",),
 }
-#: Tables with a row a method and the scores of some data sets.
+#: Tables of the paper with one row per method and the scores of some data sets.
 BY_METHOD: Mapping[str, tuple[str, ...]] = {
     "tfc": ("ssl_univariate", "ssl_multivariate"),
     "clustering": ("clustering_epilepsy",),
     "anomaly": ("anomaly_fdb",),
 }
-#: Tables with a row a variant. The paper shows its ablation of the weighting as a figure, without numbers.
+#: Tables of the paper with one row per variant. It shows the ablation of the weighting as a figure only.
 ABLATIONS: Mapping[str, tuple[str, ...]] = {
     "ablation-encoding": ("ablation_encoding",),
     "ablation-scales": ("ablation_scales",),
@@ -48,20 +49,27 @@ ABLATIONS: Mapping[str, tuple[str, ...]] = {
     "ablation-weighting": (),
     "ablation-corpus": ("ablation_corpus",),
 }
-#: Every protocol of the benchmark that results are filed under.
+#: Results of other methods on the default train/test splits, with one row per data set.
+OTHER_METHODS: Mapping[str, str] = {
+    "probe": "ucr_default_split",
+    "finetune": "ucr_default_split",
+    "uea": "uea_default_split",
+}
+#: Every protocol of the benchmark.
 PROTOCOLS = (*PER_SET, *BY_METHOD, *ABLATIONS)
 
 
 @dataclass(frozen=True)
-class Source:
+class TableInfo:
     """Where a table comes from.
 
     Attributes:
-        where: the table or section of the paper.
+        where: the table or section of the paper, or the repository.
         what: what the table shows.
         note: what a reader of the numbers should know.
-        archive: of the data sets in its rows; empty where the rows are something else.
+        archive: of the data sets in its rows; empty if the rows are something else.
         percent: whether it is printed in percent.
+        means: mean accuracy over the whole archive of methods without published results per set.
     """
 
     where: str
@@ -69,6 +77,7 @@ class Source:
     note: str = ""
     archive: str = ""
     percent: bool = False
+    means: dict[str, float] = field(default_factory=dict)
 
 
 def citation() -> str:
@@ -76,28 +85,31 @@ def citation() -> str:
     return str(_sources()["paper"])
 
 
-def source(table: str) -> Source:
+def info(table: str) -> TableInfo:
     """Return where a table comes from; the error for an unknown one lists all."""
     tables = _sources()["tables"]
     if table not in tables:
         raise ValueError(f"no published table is called {table!r}; known are {', '.join(tables)}")
-    return Source(**tables[table])
+    return TableInfo(**tables[table])
 
 
 @cache
 def columns(table: str) -> Mapping[str, Mapping[str, float]]:
-    """Return a table that has a row a data set: method to accuracy by set, in the printed order."""
-    archive = source(table).archive
+    """Return a table with one row per data set: method to accuracy by set, in the printed order."""
+    archive = info(table).archive
     if not archive:
-        raise ValueError(f"{table} has no row a data set; use scores({table!r})")
+        raise ValueError(f"{table} does not have one row per data set; use scores({table!r})")
     rows = [row for row in _rows(table) if row["Dataset"] != "Average"]
-    keys = [find_set(f"{archive}/{_TYPING_ERRORS.get(row['Dataset'], row['Dataset'])}").key for row in rows]
+    keys = [find_set(f"{archive}/{_MISPRINTS.get(row['Dataset'], row['Dataset'])}").key for row in rows]
     methods = [name for name in rows[0] if name != "Dataset"]
-    return {method: {key: float(row[method]) for key, row in zip(keys, rows, strict=True)} for method in methods}
+    return {
+        method: {key: float(row[method]) for key, row in zip(keys, rows, strict=True) if row[method]}
+        for method in methods
+    }
 
 
 def column(table: str, method: str = OWN) -> dict[str, float]:
-    """Return the accuracy of one method by data set, as published."""
+    """Return the published accuracy of one method by data set."""
     found = columns(table)
     if method not in found:
         raise ValueError(f"{table} has no column {method!r}; it has {', '.join(found)}")
@@ -106,8 +118,8 @@ def column(table: str, method: str = OWN) -> dict[str, float]:
 
 @cache
 def scores(table: str) -> Mapping[str, ScoreTable]:
-    """Return a table that has a row a method: data set (or how training began) to method to score."""
-    scale = 100.0 if source(table).percent else 1.0
+    """Return a table with one row per method: data set (or start of training) to method to score."""
+    scale = 100.0 if info(table).percent else 1.0
     found: dict[str, ScoreTable] = {}
     for row in _rows(table):
         label, *cells = row.items()
@@ -117,6 +129,26 @@ def scores(table: str) -> Mapping[str, ScoreTable]:
                 value = _estimate(text, 1.0 if score == "rank" else scale)
                 found.setdefault(where, {}).setdefault(label[1], {})[score] = value
     return found
+
+
+def rounded(column: Mapping[str, float], sets: Mapping[str, object], decimals: int) -> dict[str, float]:
+    """Return the scores of some sets, rounded like printed ones so that equal results are ties."""
+    return {name: round(value, decimals) for name, value in column.items() if name in sets}
+
+
+def beside_published(
+    own_columns: Mapping[str, Mapping[str, float]], table: str, selection: str
+) -> dict[str, dict[str, float]]:
+    """Return columns together with those of a table of the paper, on the sets of that table.
+
+    The paper's own column was selected on test data: it is included only among ``paper`` results.
+    """
+    printed = columns(table)
+    joined = {method: rounded(values, printed[OWN], PRINTED_DECIMALS) for method, values in own_columns.items()}
+    for method, values in printed.items():
+        if method != OWN or selection == "paper":
+            joined[f"{method} (published)"] = dict(values)
+    return joined
 
 
 def _estimate(text: str, scale: float) -> Estimate:

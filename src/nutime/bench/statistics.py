@@ -1,7 +1,7 @@
-"""How methods compare over many data sets; all of it over the sets that all of them have.
+"""Comparison of methods over the data sets common to all of them: ranks, Wilcoxon tests, wins and losses.
 
-Unusual here: scores are rounded to nine decimals before anything is ranked. 149/150 − 148/150 and
-148/150 − 147/150 differ in their last bit, and what is a tie on paper must be a tie here.
+Scores are rounded to nine decimals before they are ranked: 149/150 − 148/150 and 148/150 − 147/150 differ in their
+last bit, and must be ties.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ Float64: TypeAlias = NDArray[np.float64]
 Column: TypeAlias = Mapping[str, float]
 
 _DECIMALS = 9
-#: Up to here all assignments of signs are tried, as in scipy: with ties there is no table to look up.
-_FEW_SETS = 13
+#: Up to this number of sets the test is exact, as in scipy.
+_MAX_EXACT = 13
 
 
 class Estimate(NamedTuple):
-    """A mean over runs and, where there are several, their (unbiased) standard deviation."""
+    """A mean over runs and, if there are several, their (unbiased) standard deviation."""
 
     mean: float
     std: float | None = None
 
 
 class WinTieLoss(NamedTuple):
-    """On how many sets the first method is better than, equal to and worse than the second."""
+    """Number of sets where the first method is better than, equal to and worse than the second."""
 
     wins: int
     ties: int
@@ -43,15 +43,15 @@ class WinTieLoss(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Methods compared on the sets they share, best average rank first.
+    """Methods compared on their common sets, best average rank first.
 
     Attributes:
         methods: names, in the order of ``ranks``.
-        sets: the data sets all methods have.
+        sets: the data sets common to all methods.
         means: mean score of each method.
-        ranks: average rank of each method, 1 being the best; ties share their ranks.
+        ranks: average rank of each method, 1 is the best; ties share their ranks.
         p_values: Holm-corrected p-value of every pair, symmetric, with ones on the diagonal.
-        cliques: groups of methods that the test cannot tell apart (see :func:`find_cliques`).
+        cliques: groups of methods without a significant difference (see :func:`find_cliques`).
     """
 
     methods: tuple[str, ...]
@@ -63,13 +63,13 @@ class Comparison:
 
 
 def estimate(values: Iterable[float]) -> Estimate:
-    """Return mean and standard deviation of the runs' values."""
+    """Return mean and standard deviation of values."""
     array = np.array(list(values), np.float64)
     return Estimate(float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else None)
 
 
 def common_sets(columns: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
-    """Return the sets that all columns have, in the order of the first."""
+    """Return the sets common to all columns, in the order of the first."""
     first, *others = columns
     return tuple(name for name in first if all(name in other for other in others))
 
@@ -78,7 +78,7 @@ def compare(columns: Mapping[str, Column], alpha: float = 0.05) -> Comparison:
     """Compare methods, given as name to scores by set; higher scores are better.
 
     Raises:
-        ValueError: fewer than two methods, or no set that all of them have.
+        ValueError: fewer than two methods, or no common set.
     """
     if len(columns) < 2:
         raise ValueError(f"nothing to compare: got {len(columns)} method(s), expected at least 2")
@@ -103,13 +103,10 @@ def average_ranks(scores: Float64) -> Float64:
 
 
 def pairwise_p_values(scores: Float64) -> Float64:
-    """Return the two-sided Wilcoxon signed-rank test of all pairs of rows, corrected by :func:`holm`.
-
-    Sets where two methods are equal count as evidence that they are (Pratt's treatment of zeros).
-    """
+    """Return the p-values of :func:`wilcoxon` for all pairs of rows, corrected by :func:`holm`."""
     pairs = list(combinations(range(len(scores)), 2))
     matrix = np.ones((len(scores), len(scores)))
-    corrected = holm([_wilcoxon(scores[first], scores[second]) for first, second in pairs])
+    corrected = holm([wilcoxon(scores[first], scores[second]) for first, second in pairs])
     for (first, second), p_value in zip(pairs, corrected, strict=True):
         matrix[first, second] = matrix[second, first] = p_value
     return matrix
@@ -126,42 +123,46 @@ def holm(p_values: Sequence[float]) -> Float64:
 
 
 def find_cliques(alike: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the longest runs ``[start, stop)`` of two or more neighbours that are alike pair by pair.
+    """Return the longest runs ``[start, stop)`` of two or more neighbours that are all pairwise alike.
 
-    A bar of a critical-difference diagram covers neighbours in rank, so that nothing under it is told apart
-    by the test; the reverse need not hold for methods that are not neighbours.
+    These are the bars of a critical-difference diagram. Methods that are not neighbours in rank can be alike
+    without a common bar.
     """
     runs: list[tuple[int, int]] = []
     for start in range(len(alike)):
         stop = start + 1
         while stop < len(alike) and alike[start : stop + 1, stop].all():
             stop += 1
-        inside_the_last = bool(runs) and stop <= runs[-1][1]
-        if stop - start > 1 and not inside_the_last:
+        contained = bool(runs) and stop <= runs[-1][1]
+        if stop - start > 1 and not contained:
             runs.append((start, stop))
     return runs
 
 
 def win_tie_loss(ours: Column, theirs: Column) -> WinTieLoss:
-    """Count wins, ties and losses of ``ours`` over the sets that both have."""
+    """Count wins, ties and losses of ``ours`` over the common sets."""
     sets = common_sets([ours, theirs])
     sign = np.sign([_difference(ours[name], theirs[name]) for name in sets])
     return WinTieLoss(*(int(np.sum(sign == value)) for value in (1, 0, -1)))
 
 
-def _wilcoxon(first: Float64, second: Float64) -> float:
-    from scipy.stats import wilcoxon
+def wilcoxon(first: Float64, second: Float64) -> float:
+    """Return the p-value of the two-sided Wilcoxon signed-rank test.
+
+    Sets where both methods are equal count as evidence for equality (Pratt's treatment of zeros).
+    """
+    from scipy import stats
 
     difference = _difference(first, second)
     if not difference.any():
         return 1.0
-    if len(difference) <= _FEW_SETS:
+    if len(difference) <= _MAX_EXACT:
         return _exact_wilcoxon(difference)
-    return float(wilcoxon(difference, zero_method="pratt").pvalue)
+    return float(stats.wilcoxon(difference, zero_method="pratt").pvalue)
 
 
 def _exact_wilcoxon(difference: Float64) -> float:
-    """Return what scipy returns for so few sets, from all assignments of signs at once instead of one by one."""
+    """Return scipy's exact p-value from one matrix of all sign assignments; scipy's loop takes seconds."""
     from scipy.stats import rankdata
 
     ranks = rankdata(np.abs(difference))[difference != 0]

@@ -115,7 +115,7 @@ def _summary(protocol: str, selection: str, results: Iterable[Result]) -> Table:
     """Return the mean scores of every method over the sets it has in the file."""
     from rich.table import Table
 
-    from nutime.bench.gather import collect, overall
+    from nutime.bench.results import collect, overall
 
     names = sorted({name for result in results if result.protocol == protocol for name in result.scores})
     by_score = {name: collect(results, protocol, selection, name) for name in names}

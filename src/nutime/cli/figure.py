@@ -102,7 +102,7 @@ def cd(
 
     Example: `nutime figure cd --results results/benchmark/results.jsonl --published`
     """
-    from nutime.bench.gather import own_best
+    from nutime.bench.results import own_best
     from nutime.bench.statistics import compare
     from nutime.figures.critical_difference import draw_critical_difference
 
@@ -125,7 +125,7 @@ def scatter(
 
     Example: `nutime figure scatter --protocol uea --published`
     """
-    from nutime.bench.gather import is_own, own_best
+    from nutime.bench.results import is_own, own_best
     from nutime.bench.statistics import compare
     from nutime.figures.scatter import draw_scatter
 
@@ -203,7 +203,7 @@ def weighting(
     Example: `nutime figure weighting --results results/benchmark/results.jsonl`
     """
     from nutime.bench.ablations import STARTS, measured, weighting_lines
-    from nutime.bench.gather import read_results
+    from nutime.bench.results import read_results
     from nutime.figures.weighting import draw_weighting
 
     found = measured(read_results([results]), "ablation-weighting", selection.value)
@@ -224,17 +224,33 @@ def curves(
     """
     from nutime.figures.curves import draw_curves, read_metrics
 
-    names = [run.resolve().name for run in runs]
-    if len(set(names)) < len(names):
-        names = [str(run) for run in runs]
-    _save(draw_curves({name: read_metrics(run) for name, run in zip(names, runs, strict=True)}), out, "curves")
+    _save(draw_curves({name: read_metrics(run) for name, run in _named(runs).items()}), out, "curves")
+
+
+@app.command()
+def history(
+    models: Annotated[list[Path], typer.Argument(help="Folders of classifiers fine-tuned by `nutime fit`.")],
+    out: Output = FOLDER,
+) -> None:
+    """Training history of fine-tuned classifiers: loss and validation accuracy per epoch.
+
+    Example: `nutime figure history MODEL_DIR -o figures`
+    """
+    from nutime.figures.history import draw_history, read_history
+
+    _save(draw_history({name: read_history(model) for name, model in _named(models).items()}), out, "history")
+
+
+def _named(folders: Sequence[Path]) -> dict[str, Path]:
+    """Return folders by their names, or by their paths if names repeat."""
+    names = [folder.resolve().name for folder in folders]
+    return dict(zip(names if len(set(names)) == len(names) else map(str, folders), folders, strict=True))
 
 
 def _columns(path: Path, protocol: str, selection: str, published: bool) -> dict[str, dict[str, float]]:
     """Return the accuracies to compare, by method and set."""
     from nutime.bench import published as paper
-    from nutime.bench.gather import beside_published, collect, comparable, read_results, seed_means
-    from nutime.bench.results import filed_as
+    from nutime.bench.results import collect, comparable, filed_as, read_results, seed_means
 
     protocol = filed_as(protocol)
     if protocol not in paper.PER_SET:
@@ -243,7 +259,7 @@ def _columns(path: Path, protocol: str, selection: str, published: bool) -> dict
     if not columns:
         raise ValueError(f"{path}: has no {selection} results of {protocol}")
     columns = {method: columns[method] for method in comparable(columns)}
-    return beside_published(columns, paper.PER_SET[protocol][0], selection) if published else columns
+    return paper.beside_published(columns, paper.PER_SET[protocol][0], selection) if published else columns
 
 
 def _load(name: str, split: str, data_dir: Path | None) -> Part:

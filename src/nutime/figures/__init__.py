@@ -1,1 +1,1 @@
-"""One file a figure."""
+"""One file per figure."""

@@ -1,4 +1,4 @@
-"""Where the encoder looks (paper, Figures 10 and 11): attention of ``[CLS]`` to the windows of a series."""
+"""Attention of ``[CLS]`` to the windows of a series (paper, Figures 10 and 11)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from nutime.encoder import NuTime
 
-_FAINTEST, _STRONGEST = 0.04, 0.6
+_MIN_ALPHA, _MAX_ALPHA = 0.04, 0.6
 
 
 class AttendedSeries(NamedTuple):
-    """A series, ``(length,)``, with the share of attention of each of its windows, and what to call it."""
+    """A series, ``(length,)``, with its title and the share of attention of each of its windows."""
 
     title: str
     values: Array
@@ -29,7 +29,7 @@ class AttendedSeries(NamedTuple):
 
 @styled
 def draw_attention(rows: Sequence[Sequence[AttendedSeries]]) -> Figure:
-    """Draw rows of panels; the more a window is attended to, the deeper its colour and the higher its bar."""
+    """Draw rows of panels; colour and bar of a window show its attention."""
     columns = max(len(row) for row in rows)
     figure, axes = panels(len(rows), columns, width=3.0, height=1.9)
     for index, panel in enumerate(axes):
@@ -40,22 +40,22 @@ def draw_attention(rows: Sequence[Sequence[AttendedSeries]]) -> Figure:
         title, values, attention = rows[row][column]
         edges = np.linspace(0, len(values) - 1, len(attention) + 1)
         strength = attention / attention.max()
-        room = max(float(np.ptp(values)), 1e-12)
-        floor = float(values.min()) - 0.35 * room
+        height = max(float(np.ptp(values)), 1e-12)
+        bottom = float(values.min()) - 0.35 * height
         for left, right, share in zip(edges[:-1], edges[1:], strength, strict=True):
-            depth = _FAINTEST + (_STRONGEST - _FAINTEST) * share
-            panel.axvspan(left, right, color=COLOURS[0], alpha=depth, linewidth=0)
-        panel.bar(edges[:-1], 0.25 * room * strength, np.diff(edges), floor, align="edge", color=COLOURS[1])
+            alpha = _MIN_ALPHA + (_MAX_ALPHA - _MIN_ALPHA) * share
+            panel.axvspan(left, right, color=COLOURS[0], alpha=alpha, linewidth=0)
+        panel.bar(edges[:-1], 0.25 * height * strength, np.diff(edges), bottom, align="edge", color=COLOURS[1])
         panel.plot(values, color=INK, linewidth=np.clip(300 / len(values), 0.3, 1.3))
-        panel.set(ylim=(floor, float(values.max()) + 0.05 * room), xlim=(0, len(values) - 1), yticks=[])
+        panel.set(ylim=(bottom, float(values.max()) + 0.05 * height), xlim=(0, len(values) - 1), yticks=[])
         panel.set_title(title)
     return figure
 
 
 def cls_attention(encoder: NuTime, X: Any) -> NDArray[np.float64]:
-    """Return how ``[CLS]`` spreads its attention in the last layer, ``(n, windows)``, rows summing to 1.
+    """Return the attention of ``[CLS]`` to the windows in the last layer, ``(n, windows)``, rows summing to 1.
 
-    Heads are averaged, and what ``[CLS]`` gives to itself is left out.
+    It is the mean over heads, without the attention of ``[CLS]`` to itself.
 
     Raises:
         ValueError: the encoder and the series differ in their number of channels.

@@ -1,4 +1,4 @@
-"""Critical-difference diagram (paper, Figure 4): average ranks on a line, bars over what no test tells apart."""
+"""Critical-difference diagram (paper, Figure 4): average ranks, with bars over methods that do not differ."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from nutime.figures.style import COLOURS, INK, styled
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_ROW = 0.26  # inches a label
-_BAR = 0.13  # inches a bar
+_ROW = 0.26  # inches per label
+_BAR = 0.13  # inches per bar
 _FONT, _TITLE_FONT = 9.0, 10.0  # points
 
 
@@ -24,9 +24,9 @@ def draw_critical_difference(
 
     Args:
         ranks: average rank of each method.
-        cliques: groups of methods that are not told apart; each becomes a bar.
-        title: for example what was compared on how many sets.
-        ours: the method to set off by its colour.
+        cliques: groups of methods without a significant difference; each becomes a bar.
+        title: for example the protocol and the number of sets.
+        ours: the highlighted method.
     """
     from matplotlib.figure import Figure
 
@@ -41,54 +41,39 @@ def draw_critical_difference(
     side = 0.4 + max(_width(f"0.00  {method}", _FONT) for method in order)
     figure = Figure(figsize=(line + 2 * side, top - bottom))
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(-side, line + side), ylim=(bottom, top))  # inches, so that nothing depends on the scale
+    axes.set(xlim=(-side, line + side), ylim=(bottom, top))  # data coordinates are inches
     axes.axis("off")
 
-    def place(rank: float) -> float:
+    def position(rank: float) -> float:
         return line * (high - rank) / (high - low)
 
     axes.plot([0, line], [0, 0], color=INK, linewidth=1)
     for tick in range(low, high + 1):
-        axes.plot([place(tick)] * 2, [0, 0.07], color=INK, linewidth=1)
-        axes.text(place(tick), 0.1, str(tick), ha="center", va="bottom", fontsize=8)
+        axes.plot([position(tick)] * 2, [0, 0.07], color=INK, linewidth=1)
+        axes.text(position(tick), 0.1, str(tick), ha="center", va="bottom", fontsize=8)
     for index, clique in enumerate(cliques):
-        ends = [place(ranks[method]) for method in clique]
+        ends = [position(ranks[method]) for method in clique]
         height = -0.12 - _BAR * index
-        axes.plot(
-            [min(ends) - 0.05, max(ends) + 0.05],
-            [height] * 2,
-            color=INK,
-            linewidth=4,
-            solid_capstyle="butt",
-            alpha=0.75,
-        )
+        span = [min(ends) - 0.05, max(ends) + 0.05]
+        axes.plot(span, [height] * 2, color=INK, linewidth=4, solid_capstyle="butt", alpha=0.75)
     for index, method in enumerate(order):
         best_half = index < half
         row = index if best_half else len(order) - 1 - index
-        height, x = first_row - _ROW * row, place(ranks[method])
+        height, x = first_row - _ROW * row, position(ranks[method])
         end, sign = (line + 0.15, 1) if best_half else (-0.15, -1)
         colour = COLOURS[0] if method == ours else INK
         axes.plot([x, x, end], [0, height, height], color=colour, linewidth=1)
         label = f"{ranks[method]:.2f}  {method}" if best_half else f"{method}  {ranks[method]:.2f}"
         weight = "bold" if method == ours else "normal"
-        alignment = "left" if sign > 0 else "right"
-        axes.text(
-            end + 0.06 * sign,
-            height,
-            label,
-            ha=alignment,
-            va="center",
-            color=colour,
-            weight=weight,
-            fontsize=_FONT,
-        )
+        aligned = {"ha": "left" if best_half else "right", "va": "center"}
+        axes.text(end + 0.06 * sign, height, label, color=colour, weight=weight, fontsize=_FONT, **aligned)
     if title:
         axes.text(line / 2, top - 0.02, title, ha="center", va="top", fontsize=_TITLE_FONT)
     return figure
 
 
 def _width(text: str, points: float) -> float:
-    """Return the width of a text in inches, in bold, which is the widest."""
+    """Return the width of a bold text in inches."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 

@@ -1,4 +1,4 @@
-"""How pretraining went: loss, spread of the embedding and, where it was measured, accuracy of the probe."""
+"""Curves of pretraining runs: loss, spread of the embedding and, where it was measured, accuracy of the probe."""
 
 from __future__ import annotations
 
@@ -12,32 +12,37 @@ from nutime.figures.style import COLOURS, LINES, panels, styled
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: What a panel shows, by its name in a run's metrics.
-_PANELS = {"loss": "loss", "spread": "spread of the embedding", "probe": "accuracy of the probe"}
+#: Titles of the panels by the name of the metric.
+_PANELS = {
+    "loss": "loss",
+    "spread": "spread of the embedding",
+    "probe": "accuracy of the probe",
+    "validation_score": "accuracy on the validation series",
+}
 
 
 def read_metrics(run: str | Path) -> list[dict[str, Any]]:
-    """Return what a run's folder tells about its steps.
+    """Return the metrics of a run's steps.
 
     Raises:
-        ValueError: the folder is no run, or a line cannot be read.
+        ValueError: the folder is not a run, or a line cannot be read.
     """
     path = Path(run, "metrics.jsonl")
     if not path.is_file():
-        raise ValueError(f"{run}: no folder of a pretraining run; it should hold a metrics.jsonl")
+        raise ValueError(f"{run}: not the folder of a pretraining run; expected a metrics.jsonl")
     lines = path.read_text(encoding="utf-8").splitlines()
     try:
         metrics = [json.loads(line) for line in lines]
         if not all("step" in line for line in metrics):
             raise ValueError("a line without a step")
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: no metrics of a run ({error})") from None
+        raise ValueError(f"{path}: not the metrics of a run ({error})") from None
     return metrics
 
 
 @styled
-def draw_curves(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
-    """Draw one line a run; ``runs`` are lines of metrics by name."""
+def draw_curves(runs: Mapping[str, Sequence[Mapping[str, Any]]], x: str = "step") -> Figure:
+    """Draw one panel per metric and one line per run, against the metric ``x``."""
     shown = {
         name: title
         for name, title in _PANELS.items()
@@ -48,12 +53,12 @@ def draw_curves(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
         for index, run in enumerate(runs.values()):
             known = [line for line in run if line.get(name) is not None]
             panel.plot(
-                [line["step"] for line in known],
+                [line[x] for line in known],
                 [line[name] for line in known],
                 color=COLOURS[index % len(COLOURS)],
                 linestyle=LINES[index % len(LINES)],
             )
-        panel.set(xlabel="step", title=title)
+        panel.set(xlabel=x, title=title)
         panel.grid(True)
         panel.locator_params(axis="x", nbins=5)
     axes[0].set_yscale("log" if "loss" in shown else "linear")

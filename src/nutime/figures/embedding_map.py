@@ -1,4 +1,4 @@
-"""Embeddings of labelled series on a plane (paper, Figure 7), by t-SNE."""
+"""Embeddings of labelled series in two dimensions (paper, Figure 7), by t-SNE."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEGEND_CLASSES = 10
 
 
 class Map(NamedTuple):
-    """Points on a plane, ``(n, 2)``, and the class of each."""
+    """Points, ``(n, 2)``, and the class of each."""
 
     points: NDArray[np.floating[Any]]
     labels: NDArray[Any]
@@ -25,7 +25,7 @@ class Map(NamedTuple):
 
 @styled
 def draw_embedding_map(maps: Mapping[str, Map]) -> Figure:
-    """Draw one panel a data set, a colour and marker a class."""
+    """Draw one panel per data set, with one colour and marker per class."""
     figure, axes = panels(*grid_of(len(maps)), width=3.4, height=3.4)
     for panel, (name, (points, labels)) in zip(axes, maps.items(), strict=False):
         classes = np.unique(labels)
@@ -49,7 +49,7 @@ def draw_embedding_map(maps: Mapping[str, Map]) -> Figure:
 
 
 def project(embedding: NDArray[np.floating[Any]], seed: int = 0) -> NDArray[np.float32]:
-    """Place embeddings on a plane by t-SNE, after each dimension was brought to the same spread."""
+    """Project standardised embeddings to two dimensions by t-SNE."""
     from sklearn.manifold import TSNE
     from sklearn.preprocessing import StandardScaler
     from threadpoolctl import threadpool_limits
@@ -58,6 +58,6 @@ def project(embedding: NDArray[np.floating[Any]], seed: int = 0) -> NDArray[np.f
         raise ValueError(f"a map needs at least 3 series, got {len(embedding)}")
     perplexity = min(30.0, (len(embedding) - 1) / 3)
     tsne = TSNE(2, perplexity=perplexity, init="pca", random_state=seed)
-    with threadpool_limits(1):  # so few points that threads mostly wait for each other
+    with threadpool_limits(1):  # threads slow it down on so few points
         points: NDArray[np.float32] = tsne.fit_transform(StandardScaler().fit_transform(embedding))
     return points

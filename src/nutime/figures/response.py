@@ -1,4 +1,4 @@
-"""How a scalar's embedding answers to the scalar (paper, Figure 3): one block, and NME over all scales.
+"""The embedding of a scalar as a function of the scalar (paper, Figure 3): one block, and NME over all scales.
 
 A block, linear + LayerNorm, saturates away from its multiplier k; the weighted sum over scales does not.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BLOCK_SCALES = (0.01, 0.1, 1.0, 10.0, 100.0)
 CHANNELS = 5
-_SMALLEST = 1e-5
+_MIN_MAGNITUDE = 1e-5
 
 
 class Response(NamedTuple):
@@ -41,7 +41,7 @@ class Response(NamedTuple):
 
 @styled
 def draw_response(responses: Mapping[str, Response]) -> Figure:
-    """Draw one column a module, for example ``random weights`` and ``trained weights``."""
+    """Draw one column per module, for example ``random weights`` and ``trained weights``."""
     figure, axes = panels(2, len(responses), width=4.2, height=2.4)
     above, below = axes[: len(responses)], axes[len(responses) :]
     k_labels = [f"k = {scale:g}" for scale in BLOCK_SCALES]
@@ -68,7 +68,7 @@ def respond(encoder: NuTimeNetwork) -> Response:
     import torch
 
     module = _nme(encoder)
-    magnitudes = np.logspace(np.log10(_SMALLEST), 5, 400)
+    magnitudes = np.logspace(np.log10(_MIN_MAGNITUDE), 5, 400)
     x = np.concatenate([-magnitudes[::-1], [0.0], magnitudes])
     with torch.inference_mode():
         inputs = torch.from_numpy(x)
@@ -99,7 +99,7 @@ def _block(module: MultiScaledEmbedding, k: float) -> MultiScaledEmbedding:
 def _curves(panel: Axes, x: NDArray[np.float64], curves: NDArray[np.float64], labels: list[str]) -> None:
     for index, (curve, label) in enumerate(zip(curves, labels, strict=True)):
         panel.plot(x, curve, color=COLOURS[index], linestyle=LINES[index], label=label)
-    panel.set_xscale("symlog", linthresh=_SMALLEST, linscale=0.5)
+    panel.set_xscale("symlog", linthresh=_MIN_MAGNITUDE, linscale=0.5)
     panel.set_xticks([-1e4, -1, -1e-4, 1e-4, 1, 1e4])
     panel.minorticks_off()
     panel.grid(True)

@@ -1,4 +1,4 @@
-"""Scales of real series (paper, Figure 1): they differ between data sets, and within a single series."""
+"""Scales of real series (paper, Figure 1), which differ between data sets and within a series."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nutime.figures.style import COLOURS, INK, LINES, panels, styled
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SHARE = 0.2  # of a series that the zoom shows
+_FRACTION = 0.2  # of a series, shown enlarged
 
 
 @styled
@@ -22,7 +22,7 @@ def draw_scales(series: Mapping[str, Array], varied: tuple[str, Array]) -> Figur
     """Draw series of different data sets in one logarithmic panel, and one series with its quietest part.
 
     Args:
-        series: one ``(length,)`` series a data set.
+        series: one ``(length,)`` series per data set.
         varied: name and values of a series whose parts vary on different scales.
     """
     figure, (left, right) = panels(1, 2, width=4.4, height=3.0)
@@ -38,22 +38,22 @@ def draw_scales(series: Mapping[str, Array], varied: tuple[str, Array]) -> Figur
 
     name, values = varied
     part = quietest_part(values)
-    room = float(np.ptp(values))
-    low, high = float(values.min()) - 0.05 * room, float(values.max()) + room
+    height = float(np.ptp(values))
+    low, high = float(values.min()) - 0.05 * height, float(values.max()) + height
     right.plot(values, color=COLOURS[0])
-    right.axvspan(part.start, part.stop - 1, 0, 1.1 * room / (high - low), color=INK, alpha=0.25, linewidth=0)
+    right.axvspan(part.start, part.stop - 1, 0, 1.1 * height / (high - low), color=INK, alpha=0.25, linewidth=0)
     right.set(xlabel="point", ylabel="value", ylim=(low, high))
     right.set_title(f"One series of {name}")
     zoom = right.inset_axes((0.13, 0.62, 0.84, 0.26))
     zoom.plot(np.arange(part.start, part.stop), values[part], color=COLOURS[1])
-    zoom.set_title(f"its shaded part, {room / float(np.ptp(values[part])):,.0f}× enlarged", fontsize=8)
+    zoom.set_title(f"its shaded part, {height / float(np.ptp(values[part])):,.0f}× enlarged", fontsize=8)
     zoom.tick_params(labelsize=7)
     return figure
 
 
 def quietest_part(values: Array) -> slice:
-    """Return the stretch of a fifth of the series with the smallest range that is not constant."""
-    width = min(len(values), max(4, round(_SHARE * len(values))))
+    """Return the fifth of the series with the smallest non-zero range."""
+    width = min(len(values), max(4, round(_FRACTION * len(values))))
     ranges = np.ptp(np.lib.stride_tricks.sliding_window_view(values, width), axis=1)
     start = int(np.where(ranges > 0, ranges, np.inf).argmin())
     return slice(start, start + width)

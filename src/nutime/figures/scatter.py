@@ -1,4 +1,4 @@
-"""Two methods set by set (paper, Figures 5, 6 and 9), with the band of five points around equality."""
+"""Scores of two methods on each data set (paper, Figures 5, 6 and 9), with a band of ±5 points."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _OUTCOMES = (("wins", COLOURS[0], "o"), ("ties", INK, "s"), ("losses", COLOURS[1
 
 @styled
 def draw_scatter(name: str, ours: Mapping[str, float], rivals: Mapping[str, Mapping[str, float]]) -> Figure:
-    """Draw one panel a rival, a point a data set; above the diagonal ``ours`` is better.
+    """Draw one panel per rival and one point per data set; above the diagonal ``ours`` is better.
 
     Args:
         name: of our method.
         ours: its score by data set, in [0, 1].
-        rivals: name to scores by data set; only sets that both have are drawn, and counted in the title.
+        rivals: name to scores by data set; only common sets are drawn, and counted in the title.
     """
     figure, axes = panels(*grid_of(len(rivals)), width=3.1, height=3.3)
     for panel, (rival, theirs) in zip(axes, rivals.items(), strict=False):
@@ -37,8 +37,8 @@ def draw_scatter(name: str, ours: Mapping[str, float], rivals: Mapping[str, Mapp
         for shift in (-BAND, BAND):
             panel.plot(limits, limits + shift, color=INK, linewidth=1, linestyle=":")
         counts = []
-        for code, (_, colour, marker) in enumerate(_OUTCOMES):
-            here = outcome == code
+        for index, (_, colour, marker) in enumerate(_OUTCOMES):
+            here = outcome == index
             counts.append(str(int(here.sum())))
             panel.scatter(x[here], y[here], s=18, color=colour, marker=marker, alpha=0.8, linewidth=0)
         panel.set(xlim=limits, ylim=limits, xlabel=rival, ylabel=name, aspect="equal")

@@ -1,11 +1,11 @@
-"""One look for all figures, readable on white and on black.
+"""The common style of all figures, readable on white and on black.
 
-Unusual here: nothing global is touched. Figures are made without pyplot, under a private set of defaults, and
-are laid out before they are returned, so that they look the same whatever the caller's settings are.
+Figures are drawn without pyplot, under a private set of defaults, so that neither depends on the caller's settings
+nor changes them.
 
-The background is transparent and all colours are mid-tones, at least 3:1 against white and against black; the
-first five stay apart under red-green colour blindness, and a marker or a line style always says the same as a
-colour. In SVG, :data:`INK` (text, axes) becomes the text colour of the reader's theme.
+The background is transparent and all colours have a contrast of at least 3:1 against white and against black; the
+first five differ under red-green colour blindness, and markers or line styles repeat the meaning of colours. In
+SVG, :data:`INK` (text, axes) becomes the text colour of the reader's theme.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec
+
+from nutime.atomic import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,10 +52,10 @@ _DEFAULTS = {
     "ytick.color": INK,
     "xtick.labelsize": 8.0,
     "ytick.labelsize": 8.0,
-    "font.family": ["DejaVu Sans"],  # comes with matplotlib: the same widths everywhere
+    "font.family": ["DejaVu Sans"],  # part of matplotlib: the same widths everywhere
     "font.size": 9.0,
-    "svg.fonttype": "path",  # labels that do not overlap here overlap nowhere
-    "svg.hashsalt": "nutime",  # the same figure is the same file
+    "svg.fonttype": "path",  # the same layout in every viewer
+    "svg.hashsalt": "nutime",  # equal figures give equal files
 }
 _THEME = "<style>svg{color:#3b4048}@media (prefers-color-scheme:dark){svg{color:#cdd2da}}</style>"
 _DOTS_PER_INCH = 160
@@ -67,13 +69,13 @@ class Saved(NamedTuple):
 
 
 def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Make a function draw in the style of this module."""
+    """Apply the style to a drawing function."""
 
     @wraps(draw)
     def in_style(*args: P.args, **kwargs: P.kwargs) -> Figure:
         with _defaults():
             figure = draw(*args, **kwargs)
-            figure.draw_without_rendering()  # ticks take their colours when first drawn
+            figure.draw_without_rendering()  # ticks get their colours when first drawn
         return figure
 
     return in_style
@@ -89,16 +91,16 @@ def _defaults() -> Iterator[None]:
 
 
 def panels(rows: int, columns: int, width: float = 3.2, height: float = 2.4) -> tuple[Figure, list[Axes]]:
-    """Return a figure with ``rows × columns`` panels, each so many inches wide and high, row by row."""
+    """Return a figure with ``rows × columns`` panels, row by row; width and height of a panel are in inches."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
-def grid_of(count: int, widest: int = 3) -> tuple[int, int]:
+def grid_of(count: int, max_columns: int = 3) -> tuple[int, int]:
     """Return rows and columns for ``count`` panels."""
-    columns = min(count, widest)
+    columns = min(count, max_columns)
     return -(-count // columns), columns
 
 
@@ -107,14 +109,15 @@ def save(figure: Figure, folder: str | Path, name: str) -> Saved:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     saved = Saved(folder / f"{name}.png", folder / f"{name}.svg")
-    with _defaults():
-        figure.savefig(saved.png, dpi=_DOTS_PER_INCH, transparent=True)
-    saved.svg.write_text(standalone(svg(figure)), encoding="utf-8")
+    with _defaults(), replace_file(saved.png) as file:
+        figure.savefig(file, format="png", dpi=_DOTS_PER_INCH, transparent=True)
+    with replace_file(saved.svg) as file:
+        file.write(standalone(svg(figure)).encode())
     return saved
 
 
 def svg(figure: Figure) -> str:
-    """Return a figure as an ``<svg>`` element for a page: its ink is the page's text colour."""
+    """Return a figure as an ``<svg>`` element for a page; text and axes have the page's text colour."""
     buffer = io.StringIO()
     with _defaults():
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
@@ -123,12 +126,12 @@ def svg(figure: Figure) -> str:
 
 
 def standalone(element: str) -> str:
-    """Return what :func:`svg` returned as a file of its own, which follows the reader's theme."""
+    """Return an element of :func:`svg` as the content of a file that follows the reader's theme."""
     opening, bracket, rest = element.partition(">")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{opening}{bracket}{_THEME}{rest}'
 
 
 def colour_and_marker(index: int) -> tuple[str, str]:
-    """Return what tells the ``index``-th class from others; no two of the first 24 are the same."""
-    place, again = index % len(COLOURS), index // len(COLOURS)
-    return COLOURS[place], MARKERS[(place + again) % len(MARKERS)]
+    """Return colour and marker of the ``index``-th class; no two of the first 24 are the same."""
+    cycle, position = divmod(index, len(COLOURS))
+    return COLOURS[position], MARKERS[(position + cycle) % len(MARKERS)]

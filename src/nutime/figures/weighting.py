@@ -1,4 +1,4 @@
-"""The ablation of the ensemble's weighting (paper, Figure 8): accuracy by number of scales, with and without."""
+"""The ablation of the weighting of scales (paper, Figure 8): accuracy by number of scales, with and without it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 @styled
 def draw_weighting(accuracies: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure:
-    """Draw one panel a way to begin training, one line a way to average over the scales.
+    """Draw one panel per start of training and one line per kind of average over the scales.
 
     Args:
-        accuracies: way to begin (``fine-tuned``) to way to average (``weighted``) to number of scales to
-            accuracy in [0, 1].
+        accuracies: start (``fine-tuned``) to kind of average (``weighted``) to number of scales to accuracy in
+            [0, 1].
     """
     figure, axes = panels(1, len(accuracies), width=3.8, height=2.8)
     for panel, (start, lines) in zip(axes, accuracies.items(), strict=True):
