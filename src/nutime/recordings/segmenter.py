@@ -10,6 +10,7 @@ occurs nowhere else adds 1; a change point must add ``penalty``.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
@@ -25,7 +26,8 @@ from nutime.recordings.windows import (
     MIN_WINDOW,
     Float64,
     Indices,
-    dominant_period,
+    choose_window,
+    cut_windows,
     embed_windows,
     read_recording,
     standardise,
@@ -45,7 +47,8 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
     Args:
         n_change_points: how many to find; None decides by ``penalty``.
         window: points of the shortest window, best one period of what repeats; ``auto`` takes the dominant period.
-        encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
+        encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder;
+            None compares the points of the windows instead.
         penalty: what a change point must add to the normalised association. Higher finds fewer.
         n_windows: points of the recording around which windows are embedded; change points are found to within
             half of ``length / n_windows``.
@@ -66,7 +69,7 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
         self,
         n_change_points: int | None = None,
         window: int | str = "auto",
-        encoder: str | Path | NuTime = DEFAULT_WEIGHTS,
+        encoder: str | Path | NuTime | None = DEFAULT_WEIGHTS,
         *,
         penalty: float = 0.16,
         n_windows: int = 450,
@@ -83,9 +86,10 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
         length = recording.shape[1]
         if length < 4 * MIN_WINDOW:
             raise ValueError(f"a recording needs at least {4 * MIN_WINDOW} points, got {length}")
-        self.window_ = self._window(recording)
+        self.window_ = choose_window(self.window, recording, MIN_WINDOW, length // 32)
         centres = _grid(length, self.n_windows)
-        links = _links(load_encoder(self.encoder), recording, centres, self.window_)
+        encoder = None if self.encoder is None else load_encoder(self.encoder)
+        links = _links(encoder, recording, centres, self.window_)
         cuts = self._cuts(links)
         self.change_points_ = np.asarray([(centres[cut - 1] + centres[cut] + 1) // 2 for cut in cuts], np.intp)
         self.labels_ = _states(links, cuts)
@@ -98,14 +102,6 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
     def fit_predict(self, X: Any, y: Any = None) -> Indices:
         """Return the sorted indices of the change points of ``X``."""
         return self.fit(X).change_points_
-
-    def _window(self, recording: Float64) -> int:
-        length = recording.shape[1]
-        if self.window == "auto":
-            return int(np.clip(dominant_period(recording), MIN_WINDOW, max(MIN_WINDOW, length // 32)))
-        if isinstance(self.window, Integral) and 2 <= self.window <= length // 4:
-            return int(self.window)
-        raise ValueError(f"window must be 'auto' or from 2 to length / 4 = {length // 4}, got {self.window!r}")
 
     def _cuts(self, links: Float64) -> list[int]:
         n_windows = len(links)
@@ -128,23 +124,27 @@ def _grid(length: int, n_windows: int) -> Indices:
     return ((np.arange(n_windows) + 0.5) * length / n_windows).astype(np.intp)
 
 
-def _links(encoder: NuTime, recording: Float64, centres: Indices, window: int) -> Float64:
+def _links(encoder: NuTime | None, recording: Float64, centres: Indices, window: int) -> Float64:
     """Return the symmetric matrix of links between windows, the mean over window lengths."""
     length = recording.shape[1]
     sizes = [window * multiple for multiple in _MULTIPLES if window * multiple <= length // 8] or [window]
     links = np.zeros((len(centres), len(centres)))
     for size in sizes:
         starts = np.clip(centres - size // 2, 0, length - size)
-        embedding = StandardScaler().fit_transform(embed_windows(encoder, recording, starts, size))
-        neighbours = _neighbours(embedding, starts, size)
+        if encoder is None:
+            vectors = cut_windows(recording, starts, size).reshape(len(starts), -1)
+        else:
+            vectors = embed_windows(encoder, recording, starts, size).reshape(len(starts), -1)
+            vectors = StandardScaler().fit_transform(vectors)
+        neighbours = _neighbours(vectors, starts, size)
         np.add.at(links, (np.repeat(np.arange(len(links)), neighbours.shape[1]), neighbours.ravel()), 1)
     return (links + links.T) / links.sum()
 
 
-def _neighbours(embedding: NDArray[Any], starts: Indices, size: int) -> Indices:
+def _neighbours(vectors: NDArray[Any], starts: Indices, size: int) -> Indices:
     """Return the nearest windows of each window among those that do not overlap it."""
-    squares = (embedding**2).sum(1)
-    distance = squares[:, None] + squares - 2 * embedding @ embedding.T
+    squares = (vectors**2).sum(1)
+    distance = squares[:, None] + squares - 2 * vectors @ vectors.T
     distance[np.abs(starts[:, None] - starts) < size] = np.inf
     possible = int(np.isfinite(distance).sum(1).min())
     n_neighbours = max(1, min(_NEIGHBOURS, possible))
@@ -161,7 +161,7 @@ def _best_cuts(links: Float64, most: int, min_segment: int) -> tuple[Float64, li
     size = np.arange(n + 1)[None] - np.arange(n + 1)[:, None]
     gain = np.where(size >= min_segment, within / np.maximum(size, 1), -np.inf) * (n / links.sum())
     best, before, cuts = [gain[0]], [], [list[int]()]
-    for count in range(1, most + 1):
+    for _ in range(most):
         candidates = best[-1][:, None] + gain
         if not np.isfinite(candidates[:, n]).any():
             break
@@ -180,7 +180,7 @@ def _states(links: Float64, cuts: list[int]) -> Indices:
     bounds = [0, *cuts, len(links)]
     groups = [[segment] for segment in range(len(cuts) + 1)]
     member = np.zeros((len(groups), len(links)))
-    for segment, (start, end) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for segment, (start, end) in enumerate(pairwise(bounds)):
         member[segment, start:end] = 1
     shared, sizes = member @ links @ member.T, member.sum(1)
     while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,18 +61,31 @@ def autocorrelation(value: NDArray[np.floating[Any]]) -> Float64:
     return curve / (curve[0] or 1.0)
 
 
+def choose_window(window: Any, recording: Float64, shortest: int, longest: int) -> int:
+    """Return ``window``, or for ``auto`` the dominant period within the bounds given."""
+    length = recording.shape[1]
+    if isinstance(window, str) and window == "auto":
+        return int(np.clip(dominant_period(recording), shortest, max(shortest, longest)))
+    if isinstance(window, Integral) and 2 <= window <= length // 4:
+        return int(window)
+    raise ValueError(f"window must be 'auto' or from 2 to length / 4 = {length // 4}, got {window!r}")
+
+
 def dominant_period(recording: Float64) -> int:
     """Return the period with the highest peak in the spectrum, from 8 points to a fifth of the recording."""
     length = recording.shape[1]
-    if length < 2 * MIN_WINDOW:
-        return length
     spectrum = (np.abs(np.fft.rfft(standardise(recording))) ** 2).sum(0)[1:]
     periods = length / np.arange(1, len(spectrum) + 1)
     allowed = (periods >= 8) & (periods <= length / 5)
     return round(periods[np.where(allowed, spectrum, 0).argmax()])
 
 
-def embed_windows(encoder: NuTime, recording: Float64, starts: Indices, window: int) -> NDArray[np.float32]:
-    """Return one vector per window of ``window`` points from each of ``starts``."""
-    windows = np.lib.stride_tricks.sliding_window_view(recording, window, axis=1)
-    return encoder.embed(windows[:, starts].swapaxes(0, 1), pool=_POOL, length=_EMBEDDED_LENGTH)
+def cut_windows(recording: Float64, starts: Indices, size: int) -> Float64:
+    """Return the windows of ``size`` points from each of ``starts``, ``(n, channels, size)``."""
+    return np.lib.stride_tricks.sliding_window_view(recording, size, axis=1)[:, starts].swapaxes(0, 1)
+
+
+def embed_windows(encoder: NuTime, recording: Float64, starts: Indices, size: int) -> NDArray[np.float32]:
+    """Return one vector per window and channel, ``(n, channels, d)``."""
+    embedding = encoder.embed(cut_windows(recording, starts, size), pool=_POOL, length=_EMBEDDED_LENGTH)
+    return embedding.reshape(len(starts), len(recording) // encoder.config.channels, -1)
