@@ -36,7 +36,8 @@ from nutime.recordings.windows import (
 _NEIGHBOURS = 5
 _MULTIPLES = (1, 2, 4)  # of the window
 _OVERLAP = 8  # windows that contain each point
-_STRETCHES = 5  # parts of the reference, each scored by the others for the threshold
+_GOLDEN_RATIO = 0.6180339887498949
+_STRETCHES = 10  # parts of the reference, each scored by the others for the threshold
 _MIN_WINDOW, _MAX_WINDOW = 32, 256  # of the shortest window, where the period is shorter
 _CHUNK_SIZE = 1024  # windows compared with the reference together
 
@@ -119,7 +120,9 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         sizes = [size for size in (m * self.window_ for m in _MULTIPLES) if size <= length // 4] or [self.window_]
         self._references = [self._reference((recording - self.mean_) / self.scale_, size) for size in sizes]
         held_out = self._held_out(length)
-        self.threshold_ = float(np.quantile(held_out[np.isfinite(held_out)], 1 - rate, method="higher"))
+        # The correction of conformal prediction for few samples; windows side by side count as independent.
+        level = min(1.0, (1 - rate) * (1 + self.window_ / length))
+        self.threshold_ = float(np.quantile(held_out[np.isfinite(held_out)], level, method="higher"))
         return self
 
     def predict(self, X: Any) -> Float64:
@@ -209,9 +212,15 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
 
 
 def _starts(length: int, size: int) -> Indices:
-    """Return where windows begin; the last one ends with the recording."""
-    starts = np.arange(0, length - size, max(1, size // _OVERLAP))
-    return np.append(starts, length - size)
+    """Return where windows begin, from the first point to the last window that fits.
+
+    The step varies: an even one may divide the period, and then all windows of the reference would have a few
+    phases only, and not those of new recordings.
+    """
+    step = max(1, size // _OVERLAP)
+    index = np.arange(1, -(-(length - size) // step))
+    shift = (index * _GOLDEN_RATIO % 1 * step).astype(np.intp)
+    return np.unique(np.concatenate([[0], np.minimum(index * step + shift, length - size), [length - size]]))
 
 
 def _distances(
