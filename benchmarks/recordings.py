@@ -1,0 +1,117 @@
+"""Segmentation (Covering) and anomaly localisation (VUS-PR) of recordings, rivals and published results beside.
+
+    python benchmarks/recordings.py DATA/recordings [--only segmentation|anomaly|false_alarms] [--cache FOLDER]
+
+DATA is a folder as described in the README of the data: ``segmentation/*.npz`` of TSSB and ``anomaly/*.npz`` of
+TSB-AD-U, with the published results as CSV. The settings were chosen on the first half of either list.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+from joblib import Memory
+
+from nutime.encoder import NuTime
+from nutime.recordings import scanner, segmenter
+from nutime.recordings.metrics import covering, tsb_ad_window, vus_pr
+from nutime.recordings.scanner import NuTimeScanner
+from nutime.recordings.segmenter import NuTimeSegmenter
+from nutime.recordings.windows import embed_windows
+
+
+def published(path: Path) -> dict[str, dict[str, float]]:
+    """Return the result of every method by series; TSB-AD adds facts about the series after the methods."""
+    with path.open(encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    methods = header[1 : header.index("ts_len") if "ts_len" in header else None]
+    return {row[0].removesuffix(".csv"): dict(zip(methods, map(float, row[1:]), strict=False)) for row in rows}
+
+
+def show(title: str, table: dict[str, dict[str, float]]) -> None:
+    columns = list(next(iter(table.values())))
+    print(f"\n{title}\n{'':40s}" + "".join(f"{name:>16s}" for name in columns))
+    rows = list(table.values())
+    half = len(rows) // 2
+    for name, row in table.items():
+        print(f"{name[:40]:40s}" + "".join(f"{value:16.3f}" for value in row.values()))
+    for name, part in (("mean, first half", rows[:half]), ("mean, second half", rows[half:]), ("mean", rows)):
+        print(f"{name:40s}" + "".join(f"{np.mean([row[c] for row in part]):16.3f}" for c in columns), flush=True)
+
+
+def segmentation(folder: Path, encoder: NuTime) -> None:
+    for known in (False, True):
+        reported = published(folder / f"published_covering_{'known' if known else 'unknown'}.csv")
+        table = {}
+        for path in sorted(folder.glob("*.npz")):
+            data = np.load(path)
+            value, true = data["value"].ravel(), data["change_points"]
+            row = {}
+            for name, model in (("nutime", encoder), ("raw windows", None)):
+                method = NuTimeSegmenter(len(true) if known else None, encoder=model)
+                row[name] = covering(true, method.fit_predict(value), len(value))
+            table[path.stem] = row | reported[path.stem]
+        show(f"Covering, number of change points {'known' if known else 'unknown'}", table)
+
+
+def anomaly(folder: Path, encoder: NuTime) -> None:
+    reported = published(folder / "published_vus_pr.csv")
+    methods = reported[min(reported)]
+    best = sorted(methods, key=lambda name: -np.mean([row[name] for row in reported.values()]))[:4]
+    table = {}
+    for path in sorted(folder.glob("*.npz")):
+        data = np.load(path)
+        value, label = data["value"].ravel(), data["label"].ravel()
+        window = tsb_ad_window(value)
+        row = {}
+        for name, model in (("nutime", encoder), ("raw windows", None)):
+            row[name] = vus_pr(label, NuTimeScanner(encoder=model).fit_predict(value), window)
+        row["raw, period"] = vus_pr(
+            label, NuTimeScanner(min(window, len(value) // 4), None).fit_predict(value), window
+        )
+        table[path.stem] = row | {name: reported[path.stem][name] for name in best}
+    show("VUS-PR", table)
+
+
+def false_alarms(folder: Path, encoder: NuTime) -> None:
+    """Fit on the first half of the normal prefix that TSB-AD names, count alarms in its second half."""
+    rates = (0.05, 0.01)
+    table = {}
+    for path in sorted(folder.parent.glob("anomaly/*.npz")):
+        normal = int(re.search(r"tr_(\d+)", path.stem)[1])
+        value = np.load(path)["value"].ravel()[:normal]
+        if np.load(path)["label"][:normal].any() or normal < 1000:
+            continue
+        known, new = value[: normal // 2], value[normal // 2 :]
+        row = {}
+        for rate in rates:
+            scanner = NuTimeScanner(encoder=encoder, false_alarm_rate=rate).fit(known)
+            row[f"{rate:.0%} requested"] = (scanner.predict(new) > scanner.threshold_).mean()
+        table[path.stem] = row
+    show("Share of normal points above the threshold", table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--only", choices=("segmentation", "anomaly", "false_alarms"))
+    parser.add_argument("--cache", type=Path, help="keep embeddings of windows here between runs")
+    options = parser.parse_args()
+    if options.cache:
+        cached = Memory(options.cache, verbose=0).cache(embed_windows, ignore=["encoder"])
+        segmenter.embed_windows = scanner.embed_windows = cached  # type: ignore[assignment]
+    encoder = NuTime.from_pretrained()
+    for protocol in (segmentation, anomaly, false_alarms):
+        if options.only in (None, protocol.__name__):
+            start = time.perf_counter()
+            protocol(options.data / protocol.__name__, encoder)
+            print(f"{time.perf_counter() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""``NuTimeSegmenter``: where a recording changes from one state to another, and which states return.
+
+Windows of one, two and four periods around up to ``n_windows`` evenly spaced points are embedded, and each is
+linked to its nearest neighbours that do not overlap it. A segmentation is good where windows have their neighbours
+in their own segment: dynamic programming maximises the sum over segments of links within the segment divided by
+its length, which is the normalised association of spectral clustering. Neighbours have the same phase of a period,
+so that phase does not matter. Without a change the sum stays 1 however the recording is cut; a segment whose state
+occurs nowhere else adds 1; a change point must add ``penalty``.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.preprocessing import StandardScaler
+
+from nutime.encoder import DEFAULT_WEIGHTS, NuTime
+from nutime.estimators.base import load_encoder
+from nutime.recordings.windows import (
+    MIN_WINDOW,
+    Float64,
+    Indices,
+    choose_window,
+    cut_windows,
+    embed_windows,
+    read_recording,
+    standardise,
+)
+
+_NEIGHBOURS = 10
+_MULTIPLES = (1, 2, 4)  # of the window
+_MIN_SEGMENT = 0.05  # of the recording
+_MAX_CHANGE_POINTS = 15  # where their number is unknown
+# Two segments are one state if they have more than this share of the links expected within one state.
+_SAME_STATE = 0.5
+
+
+class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
+    """Find the change points of one recording.
+
+    Args:
+        n_change_points: how many to find; None decides by ``penalty``.
+        window: points of the shortest window, best one period of what repeats; ``auto`` takes the dominant period.
+        encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder;
+            None compares the points of the windows instead.
+        penalty: what a change point must add to the normalised association. Higher finds fewer.
+        n_windows: points of the recording around which windows are embedded; change points are found to within
+            half of ``length / n_windows``.
+
+    Attributes:
+        change_points_: sorted indices; each is the first point of a segment.
+        labels_: the state of each segment, ``0, 1, …`` in order of first occurrence.
+        association_: the normalised association of the best segmentation into 1, 2, … segments.
+        window_: the shortest window used.
+    """
+
+    change_points_: Indices
+    labels_: Indices
+    association_: Float64
+    window_: int
+
+    def __init__(
+        self,
+        n_change_points: int | None = None,
+        window: int | str = "auto",
+        encoder: str | Path | NuTime | None = DEFAULT_WEIGHTS,
+        *,
+        penalty: float = 0.16,
+        n_windows: int = 450,
+    ) -> None:
+        self.n_change_points = n_change_points
+        self.window = window
+        self.encoder = encoder
+        self.penalty = penalty
+        self.n_windows = n_windows
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the change points of ``X``, ``(length,)`` or ``(channels, length)``; ``y`` is ignored."""
+        recording = standardise(read_recording(X))
+        length = recording.shape[1]
+        if length < 4 * MIN_WINDOW:
+            raise ValueError(f"a recording needs at least {4 * MIN_WINDOW} points, got {length}")
+        self.window_ = choose_window(self.window, recording, MIN_WINDOW, length // 32)
+        centres = _grid(length, self.n_windows)
+        encoder = None if self.encoder is None else load_encoder(self.encoder)
+        links = _links(encoder, recording, centres, self.window_)
+        cuts = self._cuts(links)
+        self.change_points_ = np.asarray([(centres[cut - 1] + centres[cut] + 1) // 2 for cut in cuts], np.intp)
+        self.labels_ = _states(links, cuts)
+        return self
+
+    def predict(self, X: Any) -> Indices:
+        """Return the sorted change points of ``X``; segmenting learns nothing from earlier recordings."""
+        return self.fit_predict(X)
+
+    def fit_predict(self, X: Any, y: Any = None) -> Indices:
+        """Return the sorted indices of the change points of ``X``."""
+        return self.fit(X).change_points_
+
+    def _cuts(self, links: Float64) -> list[int]:
+        n_windows = len(links)
+        min_segment = max(2, int(_MIN_SEGMENT * n_windows))
+        wanted = self.n_change_points
+        if wanted is not None:
+            if not (isinstance(wanted, Integral) and 0 <= wanted < n_windows // 2):
+                raise ValueError(f"n_change_points must be None or from 0 to {n_windows // 2 - 1}, got {wanted!r}")
+            min_segment = min(min_segment, n_windows // (wanted + 1))
+        most = _MAX_CHANGE_POINTS if wanted is None else int(wanted)
+        self.association_, cuts = _best_cuts(links, most, min_segment)
+        if wanted is None:
+            wanted = (self.association_ - self.penalty * np.arange(len(cuts))).argmax()
+        return cuts[wanted]
+
+
+def _grid(length: int, n_windows: int) -> Indices:
+    """Return the centres of equal stretches."""
+    n_windows = min(n_windows, length // 2)
+    return ((np.arange(n_windows) + 0.5) * length / n_windows).astype(np.intp)
+
+
+def _links(encoder: NuTime | None, recording: Float64, centres: Indices, window: int) -> Float64:
+    """Return the symmetric matrix of links between windows, the mean over window lengths."""
+    length = recording.shape[1]
+    sizes = [window * multiple for multiple in _MULTIPLES if window * multiple <= length // 8] or [window]
+    links = np.zeros((len(centres), len(centres)))
+    for size in sizes:
+        starts = np.clip(centres - size // 2, 0, length - size)
+        if encoder is None:
+            vectors = cut_windows(recording, starts, size).reshape(len(starts), -1)
+        else:
+            vectors = embed_windows(encoder, recording, starts, size).reshape(len(starts), -1)
+            vectors = StandardScaler().fit_transform(vectors)
+        neighbours = _neighbours(vectors, starts, size)
+        np.add.at(links, (np.repeat(np.arange(len(links)), neighbours.shape[1]), neighbours.ravel()), 1)
+    return (links + links.T) / links.sum()
+
+
+def _neighbours(vectors: NDArray[Any], starts: Indices, size: int) -> Indices:
+    """Return the nearest windows of each window among those that do not overlap it."""
+    squares = (vectors**2).sum(1)
+    distance = squares[:, None] + squares - 2 * vectors @ vectors.T
+    distance[np.abs(starts[:, None] - starts) < size] = np.inf
+    possible = int(np.isfinite(distance).sum(1).min())
+    n_neighbours = max(1, min(_NEIGHBOURS, possible))
+    return np.argpartition(distance, n_neighbours - 1, axis=1)[:, :n_neighbours]
+
+
+def _best_cuts(links: Float64, most: int, min_segment: int) -> tuple[Float64, list[list[int]]]:
+    """Return the normalised association of, and the cuts into, the best 1, 2, … ``most`` + 1 segments."""
+    n = len(links)
+    total = np.zeros((n + 1, n + 1))
+    total[1:, 1:] = links.cumsum(0).cumsum(1)
+    corner = total.diagonal()
+    within = corner[None] + corner[:, None] - total - total.T  # links inside [row, column)
+    size = np.arange(n + 1)[None] - np.arange(n + 1)[:, None]
+    gain = np.where(size >= min_segment, within / np.maximum(size, 1), -np.inf) * (n / links.sum())
+    best, before, cuts = [gain[0]], [], [list[int]()]
+    for _ in range(most):
+        candidates = best[-1][:, None] + gain
+        if not np.isfinite(candidates[:, n]).any():
+            break
+        before.append(candidates.argmax(0))
+        best.append(candidates.max(0))
+        end, path = n, []
+        for step in reversed(before):
+            end = int(step[end])
+            path.append(end)
+        cuts.append(path[::-1])
+    return np.asarray([values[n] for values in best]), cuts
+
+
+def _states(links: Float64, cuts: list[int]) -> Indices:
+    """Label segments, joining the most linked ones first; neighbouring segments are never one state."""
+    bounds = [0, *cuts, len(links)]
+    groups = [[segment] for segment in range(len(cuts) + 1)]
+    member = np.zeros((len(groups), len(links)))
+    for segment, (start, end) in enumerate(pairwise(bounds)):
+        member[segment, start:end] = 1
+    shared, sizes = member @ links @ member.T, member.sum(1)
+    while True:
+        density = [
+            (_density(shared, sizes, left, right), a, b)
+            for a, left in enumerate(groups)
+            for b, right in enumerate(groups[:a])
+            if all(abs(i - j) > 1 for i in left for j in right)
+        ]
+        if not density or max(density)[0] <= _SAME_STATE:
+            break
+        _, a, b = max(density)
+        groups[b] += groups.pop(a)
+    labels = np.zeros(len(sizes), np.intp)
+    for label, group in enumerate(sorted(groups, key=min)):
+        labels[group] = label
+    return labels
+
+
+def _density(shared: Float64, sizes: Float64, left: list[int], right: list[int]) -> float:
+    """Return the links between two groups relative to those expected if the two were one state."""
+    between = shared[np.ix_(left, right)].sum()
+    a, b = sizes[left].sum(), sizes[right].sum()
+    within = shared[np.ix_(left, left)].sum() + shared[np.ix_(right, right)].sum()
+    expected = 2 * a * b / (a + b) ** 2
+    return float(2 * between / (2 * between + within) / expected) if between else 0.0

@@ -1,0 +1,112 @@
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from nutime import NuTime
+from nutime.recordings.scanner import NuTimeScanner
+
+
+def normal(length, seed, channels=1):
+    rng = np.random.default_rng(seed)
+    points = np.arange(length)
+    wave = np.sin(points * 2 * np.pi / 40) + 0.5 * np.sin(points * 2 * np.pi / 20 + 1)
+    return (wave + 0.2 * rng.normal(size=(channels, length))).squeeze()
+
+
+def correlated(length, seed):
+    rng = np.random.default_rng(seed)
+    noise = lfilter([1], [1, -0.8], rng.normal(size=length))
+    return np.sin(np.arange(length) * 2 * np.pi / 33 + rng.uniform(0, 6)) + 0.3 * noise
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return NuTime.from_pretrained()
+
+
+@pytest.fixture(scope="module", params=["embedding", "points only"])
+def model(request, encoder):
+    return encoder if request.param == "embedding" else None
+
+
+def test_every_point_has_a_score_and_the_strange_stretch_the_highest(model):
+    recording = normal(2000, 0)
+    recording[1200:1240] = recording[1200:1240][::-1] * 0.2
+    scores = NuTimeScanner(encoder=model).fit_predict(recording)
+    assert scores.shape == recording.shape
+    assert 1180 <= scores.argmax() < 1260
+
+
+def test_the_interval_of_an_anomaly_names_the_channel_that_did_it(model):
+    known_good, new = normal(2000, 0, 3), normal(1000, 1, 3)
+    new[1, 500:560] += 4
+    scanner = NuTimeScanner(encoder=model).fit(known_good)
+    best = max(scanner.find_intervals(new), key=lambda interval: interval.score)
+    assert best.channel == 1
+    assert best.start < 530 < best.end
+    assert best.score == scanner.predict(new).max()
+
+
+def test_false_alarms_on_new_recordings_are_about_as_rare_as_requested():
+    rate, alarms = 0.05, []
+    for reference in range(6):
+        scanner = NuTimeScanner(encoder=None, false_alarm_rate=rate).fit(correlated(6000, reference))
+        alarms += [
+            (scanner.predict(correlated(2000, seed)) > scanner.threshold_).mean() for seed in (100, 101, 102)
+        ]
+    assert rate / 2 < np.mean(alarms) < rate * 2
+
+
+def test_phases_of_new_recordings_raise_no_alarm():
+    scanner = NuTimeScanner(window=40, encoder=None).fit(normal(4000, 0))
+    alarms = [(scanner.predict(normal(2000, 1)[shift:]) > scanner.threshold_).mean() for shift in range(0, 40, 7)]
+    assert np.mean(alarms) < 0.03
+
+
+def test_ordinary_points_score_about_one(model):
+    scores = NuTimeScanner(encoder=model).fit_predict(normal(2000, 0))
+    assert np.median(scores) == pytest.approx(1, abs=0.2)
+
+
+def test_scale_and_offset_of_the_recording_do_not_matter():
+    recording = normal(1000, 0)
+    scores = NuTimeScanner(encoder=None).fit_predict(recording)
+    np.testing.assert_allclose(NuTimeScanner(encoder=None).fit_predict(recording * 1e5 + 7e5), scores, rtol=1e-3)
+
+
+def test_a_reference_of_more_windows_than_allowed_is_thinned():
+    scanner = NuTimeScanner(encoder=None, max_windows=50)
+    recording = normal(4000, 0)
+    recording[3000:3050] += 3
+    assert 2960 <= scanner.fit_predict(recording).argmax() < 3090
+    assert all(len(reference.starts) <= 50 for reference in scanner._references)
+
+
+def test_gaps_at_the_ends_keep_their_points():
+    recording = normal(500, 0)
+    recording[:20] = recording[-5:] = np.nan
+    scores = NuTimeScanner(encoder=None).fit_predict(recording)
+    assert scores.shape == (500,)
+    assert np.isfinite(scores).all()
+
+
+def test_a_constant_recording_has_no_anomaly():
+    scanner = NuTimeScanner(encoder=None)
+    assert np.isfinite(scanner.fit_predict(np.full(500, 2.0))).all()
+    assert scanner.intervals_ == []
+
+
+def test_what_cannot_be_scanned_is_refused_in_one_line():
+    scanner = NuTimeScanner(encoder=None).fit(normal(1000, 0))
+    for recording, message in (
+        (normal(1000, 0, 2), "2 channel"),
+        (np.zeros(5), "fewer than one window"),
+        (np.full(500, np.nan), "only NaN"),
+        (np.full(500, np.inf), "infinite"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            scanner.predict(recording)
+    with pytest.raises(ValueError, match="false_alarm_rate"):
+        NuTimeScanner(encoder=None, false_alarm_rate=1.5).fit(normal(1000, 0))
+    with pytest.raises(ValueError, match="at least 128 points"):
+        NuTimeScanner(encoder=None).fit(normal(100, 0))

@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+
+from nutime import NuTime
+from nutime.recordings.segmenter import NuTimeSegmenter
+
+rng = np.random.default_rng(0)
+POINTS = np.arange(600)
+SINE = np.sin(POINTS * 2 * np.pi / 25)
+SAW = (POINTS % 25) / 12 - 1
+SQUARE = np.sign(SINE)
+
+
+def noisy(*parts):
+    joined = np.concatenate(parts, axis=-1)
+    return joined + 0.1 * np.random.default_rng(1).normal(size=joined.shape)
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return NuTime.from_pretrained()
+
+
+def test_changes_of_shape_are_found_and_a_state_that_returns_has_its_label(encoder):
+    segmenter = NuTimeSegmenter(encoder=encoder, n_windows=150)
+    found = segmenter.fit_predict(noisy(SINE, SAW, SINE, SQUARE))
+    np.testing.assert_allclose(found, [600, 1200, 1800], atol=30)
+    assert segmenter.labels_.tolist() == [0, 1, 0, 2]
+
+
+def test_a_recording_of_one_state_has_no_change_point(encoder):
+    segmenter = NuTimeSegmenter(encoder=encoder, n_windows=150)
+    assert segmenter.fit_predict(noisy(SINE, SINE, SINE)).size == 0
+    assert segmenter.labels_.tolist() == [0]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_as_many_change_points_are_found_as_are_known(count):
+    found = NuTimeSegmenter(count, encoder=None).fit_predict(noisy(SINE, SAW, SQUARE))
+    assert len(found) == count
+    assert found.tolist() == sorted(set(found.tolist()))
+
+
+def test_a_change_in_one_of_several_channels_is_found(encoder):
+    recording = noisy(np.stack([SINE, SAW]), np.stack([SQUARE, SAW]))
+    found = NuTimeSegmenter(encoder=encoder, n_windows=100).fit_predict(recording)
+    np.testing.assert_allclose(found, [600], atol=30)
+
+
+def test_scale_and_offset_of_the_recording_do_not_matter():
+    recording = noisy(SINE, SAW)
+    segmenter = NuTimeSegmenter(encoder=None)
+    expected = segmenter.fit_predict(recording).tolist()
+    assert expected
+    assert segmenter.fit_predict(recording * 1e6 - 3e7).tolist() == expected
+
+
+def test_missing_values_are_interpolated_and_move_no_change_point():
+    recording = noisy(SINE, SAW)
+    expected = NuTimeSegmenter(1, encoder=None).fit_predict(recording)
+    recording[:3] = recording[700:703] = np.nan
+    np.testing.assert_allclose(NuTimeSegmenter(1, encoder=None).fit_predict(recording), expected, atol=10)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "recording", "message"),
+    [
+        ({"window": 0}, SINE, "window must be"),
+        ({"window": "period"}, SINE, "window must be"),
+        ({"n_change_points": -1}, SINE, "n_change_points must be"),
+        ({}, SINE[:20], "at least 64 points"),
+        ({}, np.stack([SINE, SAW], 1), "transpose"),
+        ({}, np.zeros((2, 3, 100)), "one recording"),
+    ],
+)
+def test_what_cannot_be_segmented_is_refused_in_one_line(parameters, recording, message):
+    with pytest.raises(ValueError, match=message) as error:
+        NuTimeSegmenter(encoder=None, **parameters).fit_predict(recording)
+    assert "\n" not in str(error.value)
+
+
+def test_a_constant_recording_has_no_change_point():
+    assert NuTimeSegmenter(encoder=None).fit_predict(np.full(500, 3.0)).size == 0
