@@ -162,7 +162,7 @@ class EmbeddingTask(SingleRun):
     def _fine_tune(self, dataset: Dataset) -> NuTime:
         """Return the encoder of a classifier fine-tuned on the training split."""
         classifier = NuTimeClassifier(
-            "finetune", self.encoder, n_models=1, random_state=self.seed, **self.params
+            "finetune", self.encoder, n_estimators=1, random_state=self.seed, **self.params
         ).fit(dataset.X_train, dataset.y_train)
         arrays = classifier.model_.arrays()
         tuned = NuTime(self.encoder.config.replace(channels=classifier.n_channels_in_)).to(self.encoder.device)

@@ -65,7 +65,7 @@ def draw_critical_difference(
         axes.plot([x, x, end], [0, height, height], color=colour, linewidth=1)
         label = f"{ranks[method]:.2f}  {method}" if best_half else f"{method}  {ranks[method]:.2f}"
         weight = "bold" if method == ours else "normal"
-        aligned = {"ha": "left" if best_half else "right", "va": "center"}
+        aligned: dict[str, Any] = {"ha": "left" if best_half else "right", "va": "center"}
         axes.text(end + 0.06 * sign, height, label, color=colour, weight=weight, fontsize=_FONT, **aligned)
     if title:
         axes.text(line / 2, top - 0.02, title, ha="center", va="top", fontsize=_TITLE_FONT)

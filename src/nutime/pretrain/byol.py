@@ -167,13 +167,13 @@ def _info_nce(one: Tensor, other: Tensor) -> Tensor:
 
 
 def _mean_over_processes(x: Tensor) -> Tensor:
-    mean: Tensor = all_reduce(x) / distributed.get_world_size()
+    mean: Tensor = all_reduce(x) / distributed.get_world_size()  # type: ignore[no-untyped-call]
     return mean
 
 
 def _gather_rows(x: Tensor) -> Tensor:
     """Return the rows of all processes, one after another."""
-    return torch.cat(all_gather(x)) if _is_distributed() else x
+    return torch.cat(all_gather(x)) if _is_distributed() else x  # type: ignore[no-untyped-call]
 
 
 def _is_distributed() -> bool:
