@@ -14,7 +14,7 @@ import torch
 
 from nutime import NuTimeClassifier, NuTimeClusterer, NuTimeDetector, NuTimeEmbedder
 from nutime.cli import main
-from nutime.cli.everyday import SHIPPED, Pool
+from nutime.cli.options import SHIPPED, Pool
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.classifier import STRATEGIES
 from nutime.model.config import NuTimeConfig
@@ -101,7 +101,7 @@ def test_help_shows_an_example(nutime, command):
 
 
 def test_options_offer_what_the_library_has():
-    from nutime.cli.transfer import Strategy
+    from nutime.cli.commands import Strategy
 
     assert SHIPPED == DEFAULT_WEIGHTS
     assert tuple(Pool) == POOLS

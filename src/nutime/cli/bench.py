@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nutime.cli.bench_report import RESULTS, report
-from nutime.cli.everyday import Device
+from nutime.cli.options import Device
 
 if TYPE_CHECKING:
     from rich.table import Table

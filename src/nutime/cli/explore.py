@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nutime.cli.everyday import Device
+from nutime.cli.options import Device
 
 
 def explore(

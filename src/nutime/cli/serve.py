@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nutime.cli.everyday import Device
+from nutime.cli.options import Device
 from nutime.serve.limits import Limits
 
 DEFAULTS = Limits()
