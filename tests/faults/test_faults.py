@@ -19,8 +19,9 @@ import pytest
 import torch
 
 import nutime
+from nutime.atomic import replace_folder
+from nutime.batch.results import check_folder, check_output, open_results
 from nutime.data.corpus.store import Corpus, CorpusWriter
-from nutime.data.results import check_folder, check_output, replacing_folder, write_table
 from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
 from nutime.pretrain.checkpoint import checkpoints, load_newest, save_checkpoint
@@ -39,6 +40,11 @@ def full_disk(room):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
+
+
+def write_table(columns, out):
+    with open_results(out) as write:
+        write(columns, 0)
 
 
 def everything_in(folder):
@@ -62,7 +68,7 @@ def test_a_disk_that_fills_up_leaves_the_model_that_was_there(tmp_path):
     folder = tmp_path / "model"
     NuTime(TINY).save(folder)
     before = everything_in(tmp_path)
-    with full_disk(2_000), pytest.raises(OSError), replacing_folder(folder) as fresh:  # noqa: PT011
+    with full_disk(2_000), pytest.raises(OSError), replace_folder(folder) as fresh:  # noqa: PT011
         NuTime(TINY).save(fresh)
     assert everything_in(tmp_path) == before
 
