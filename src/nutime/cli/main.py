@@ -71,7 +71,7 @@ def _one_line_messages() -> Iterator[None]:
     """Print warnings and log messages of nutime as one line each, and none of other packages."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        print(f"nutime: {message}", file=sys.stderr)
+        print(f"nutime: {' '.join(str(message).split())}", file=sys.stderr)
 
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("nutime: %(message)s"))

@@ -110,12 +110,12 @@ def _refuse_other_options(out: Path, config: PretrainConfig, given: set[str], ne
     stored = json.loads(path.read_text(encoding="utf-8"))["config"]
     values = dataclasses.asdict(config)
     options = [(name, values[name], stored.get(name)) for name in values if name in given]
-    options += [(f"network {name}", value, stored["network"].get(name)) for name, value in network.items()]
-    for name, value, before in options:
+    options = [(f"--{name.replace('_', '-')} ", value, before) for name, value, before in options]
+    options += [(f"--network {name}=", value, stored["network"].get(name)) for name, value in network.items()]
+    for option, value, before in options:
         if value != before:
-            option = f"--{name.replace('_', '-')}"
             raise ValueError(
-                f"{option} {value}: the run in {out} has {before}, and a resumed run keeps its options; "
+                f"{option}{value}: the run in {out} was started with {before} and keeps its options; "
                 "leave the option out, or start a run in another folder"
             )
 

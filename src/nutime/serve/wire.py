@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nutime.batch.results import Results
 from nutime.batch.source import input_columns
 from nutime.data.formats.arrow import columns_of, records_of
 from nutime.data.formats.source import FormatError, InputFile
-from nutime.batch.results import Results
 from nutime.data.series import EXPECTED, Array, as_series
 from nutime.serve.limits import Limits
 
