@@ -96,13 +96,15 @@ def open_results(out: str) -> Iterator[Callable[[Results, int], None]]:
     """
     if writes_folder(out):
         with open_folder(out) as folder, ExitStack() as part_stack:
-            current, write = -1, _ignore
+            current = -1
+            write: Write | None = None
 
             def write_to_part(columns: Results, part: int) -> None:
                 nonlocal current, write
                 if part != current:
                     part_stack.close()
                     current, write = part, part_stack.enter_context(open_part(folder, part))
+                assert write is not None
                 write(columns)
 
             yield write_to_part
@@ -156,10 +158,6 @@ def flatten(columns: Results) -> dict[str, NDArray[Any]]:
         else:
             flat |= {f"{name}{index}": column for index, column in enumerate(array.T)}
     return flat
-
-
-def _ignore(columns: Results) -> None:
-    pass
 
 
 def _suffix(out: str) -> str:
@@ -259,7 +257,8 @@ def _parquet_writer(file: IO[bytes]) -> Iterator[Write]:
 def _npz_writer(file: IO[bytes]) -> Iterator[Write]:
     chunks: list[Results] = []
     yield chunks.append
-    np.savez(file, **{name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]})
+    arrays: dict[str, Any] = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+    np.savez(file, **arrays)
 
 
 _WRITERS = {".csv": _csv_writer, ".tsv": _tsv_writer, PARQUET: _parquet_writer, ".npz": _npz_writer}

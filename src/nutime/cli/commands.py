@@ -320,11 +320,8 @@ def detect(
     if engine == Engine.RAY and reference is None:
         raise typer.BadParameter("--engine ray needs normal series to train on", param_hint="--reference")
     series = Source(source, read)
-    _, chunks = series.opened()
-    if reference:
-        _, normal = Source(reference, read, "train").opened()
-    else:
-        normal = chunks = list(chunks)
+    chunks: Iterable[Chunk] = series.opened()[1]
+    normal = Source(reference, read, "train").opened()[1] if reference else (chunks := list(chunks))
     encoder = _load_encoder(weights, device)
     training = Chunk.joined(normal).series
 
@@ -333,8 +330,9 @@ def detect(
     from nutime.evaluate import RememberingEncoder
 
     with progress_bars() as new_bar, _errors_about(reference or source):
-        remembering = RememberingEncoder.of(encoder, new_bar("embedding", len(training)))
-        detector = NuTimeDetector(contamination, remembering).fit(training)
+        if not reference:  # the training series are scored afterwards and need not be embedded again
+            encoder = RememberingEncoder.of(encoder, new_bar("embedding", len(training)))
+        detector = NuTimeDetector(contamination, encoder).fit(training)
     document, page = _apply(detector, series, chunks, out, engine, workers)
     _save(detector, save)
     if not reference:

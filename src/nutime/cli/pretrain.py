@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nutime.cli.options import Device
+from nutime.cli.progress import progress_bars
 
 if TYPE_CHECKING:
-    from nutime.pretrain.loop import PretrainConfig
+    from nutime.pretrain.loop import PretrainConfig, StepMetrics
 
 
 def pretrain(
@@ -85,8 +86,13 @@ def pretrain(
         _refuse_other_options(out, config, given - {"network"}, changes)
     first = int(os.environ.get("RANK", "0")) == 0
     probe = linear_probe_on(probe_data(probe_sets)) if first and probe_sets != "none" else None
-    with _Bar(shown=first) as bar:
-        complete = loop.pretrain(corpus, out, config, resume=resume, device=device, probe=probe, report=bar.update)
+    with progress_bars() as new_bar:
+        report = new_bar("pretraining")  # called in the first process only
+
+        def show(metrics: StepMetrics) -> None:
+            report(metrics.step, metrics.steps, _state(metrics))
+
+        complete = loop.pretrain(corpus, out, config, resume=resume, device=device, probe=probe, report=show)
     if not first:
         return
     if complete:
@@ -137,43 +143,7 @@ def _network_fields(assignments: list[str]) -> dict[str, Any]:
     return values
 
 
-class _Bar:
-    """A progress bar on a terminal; a line every 500 steps elsewhere."""
-
-    def __init__(self, shown: bool) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True, quiet=not shown)
-        self._console = console
-        self._bar = Progress(
-            TextColumn("pretraining"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[state]}"),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("pretraining", total=None, state="")
-        self._probe = ""
-
-    def __enter__(self) -> _Bar:
-        if self._console.is_terminal:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._console.is_terminal:
-            self._bar.stop()
-
-    def update(self, progress: Any) -> None:
-        if progress.probe is not None:
-            self._probe = f"  probe {progress.probe:.1%}"
-        state = (
-            f"loss {progress.loss:.4f}  lr {progress.learning_rate:.1e}  spread {progress.spread:.2f}  "
-            f"{progress.series_per_s:,.0f} series/s{self._probe}"
-        )
-        self._bar.update(self._task, completed=progress.step, total=progress.steps, state=state)
-        if not self._console.is_terminal and (progress.probe is not None or progress.step % 500 == 0):
-            self._console.print(f"step {progress.step}/{progress.steps}  {state}")
+def _state(metrics: StepMetrics) -> str:
+    state = f"loss {metrics.loss:.4f}  lr {metrics.learning_rate:.1e}  spread {metrics.spread:.2f}  "
+    state += f"{metrics.series_per_s:,.0f} series/s"
+    return state if metrics.probe is None else f"{state}  probe {metrics.probe:.1%}"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-#: Called with the number of things done and, where it is known, of all things.
-Report: TypeAlias = Callable[[int, int | None], None]
+#: Called with the number of things done, of all things (None if unknown) and, optionally, a text to show.
+Report: TypeAlias = Callable[..., None]
 #: Called with a description and, where it is known, the number of all things.
 NewBar: TypeAlias = Callable[..., Report]
 
@@ -27,31 +27,37 @@ def progress_bars() -> Iterator[NewBar]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _Lines().add
+        yield _lines()
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    text, state = TextColumn("{task.description}"), TextColumn("{task.fields[state]}")
+    columns = text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), state
     with Progress(*columns, console=console, transient=True) as progress:
 
-        def add(description: str, total: int | None = None) -> Report:
-            task = progress.add_task(description, total=total)
-            return lambda done, total: progress.update(task, completed=done, total=total)
+        def new_bar(description: str, total: int | None = None) -> Report:
+            task = progress.add_task(description, total=total, state="")
 
-        yield add
+            def report(done: int, total: int | None, state: str = "") -> None:
+                progress.update(task, completed=done, total=total, state=state)
+
+            return report
+
+        yield new_bar
 
 
-class _Lines:
-    """Progress for log files and pipes; all bars share one clock."""
+def _lines() -> NewBar:
+    """Print lines instead of bars, for log files and pipes; all bars share one clock."""
+    printed = time.monotonic()
 
-    def __init__(self) -> None:
-        self._printed = time.monotonic()
-
-    def add(self, description: str, total: int | None = None) -> Report:
-        def report(done: int, total: int | None) -> None:
-            if time.monotonic() - self._printed >= LINE_SECONDS:
-                self._printed = time.monotonic()
+    def new_bar(description: str, total: int | None = None) -> Report:
+        def report(done: int, total: int | None, state: str = "") -> None:
+            nonlocal printed
+            if time.monotonic() - printed >= LINE_SECONDS:
+                printed = time.monotonic()
                 share = f" of {total:,} ({done / total:.0%})" if total else ""
-                print(f"nutime: {description}: {done:,}{share}", file=sys.stderr, flush=True)
+                print(f"nutime: {description}: {done:,}{share}  {state}".rstrip(), file=sys.stderr, flush=True)
 
         return report
+
+    return new_bar

@@ -128,7 +128,7 @@ class AnomalySummary:
             [*(str(row[name]) for name in names[:-1]), f"{row['score']:.3f}", "yes" if row["is_anomaly"] else "no"]
             for row in self._top
         ]
-        page = [
+        page: list[RenderableType] = [
             f"Anomalies: {count}; the most anomalous (series counted from 0):",
             table([*names, "anomaly"], rows),
         ]
