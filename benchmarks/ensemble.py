@@ -16,8 +16,7 @@ from nutime import NuTime
 from nutime.data.corpus.synthetic import BATCH, draw_batch
 from nutime.data.series import as_series
 from nutime.devices import usable_device
-from nutime.estimators.base import TrainingSet
-from nutime.finetune.finetuned import FineTuned
+from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune
 
 CLASSES = 4
 DEVICE = usable_device().type
@@ -31,7 +30,7 @@ def main() -> None:
     for n_models in (1, 5):
         for _ in range(1 + (DEVICE == "cuda")):
             start = time.perf_counter()
-            FineTuned.fit(encoder, data, {"n_models": n_models, "random_state": 0, "compiled": DEVICE == "cuda"})
+            finetune(encoder, data, FinetuneConfig(n_estimators=n_models, compiled=DEVICE == "cuda"), seed=0)
             seconds[n_models] = time.perf_counter() - start
         print(f"{n_models} model(s): {seconds[n_models]:.1f} s")
     result = {"one_s": round(seconds[1], 2), "five_s": round(seconds[5], 2)}

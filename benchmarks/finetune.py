@@ -19,7 +19,7 @@ from nutime.data.series import as_series, resample
 from nutime.finetune import train as trainer
 
 SETS, EPOCHS, BATCH = ("GunPoint", "ArrowHead", "OSULeaf"), 20, 32
-trainer.LEAST_STEPS = 1  # the same number of epochs for both
+trainer.MIN_STEPS = 1  # the same number of epochs for both
 
 
 def fit_nutime(X, codes, X_test):

@@ -121,6 +121,31 @@ def test_a_saved_encoder_embeds_the_same(encoder, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
 
 
+def test_a_failure_while_saving_leaves_the_old_encoder_whole(encoder, tmp_path, monkeypatch):
+    encoder.save(tmp_path / "model")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+
+    def full_disk(*given, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_text", full_disk)  # the config, after the weights
+    with pytest.raises(OSError, match="No space left"):
+        NuTime(SMALL).save(tmp_path / "model")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_save_pretrained_is_save(encoder, tmp_path):
+    encoder.save_pretrained(tmp_path)
+    np.testing.assert_array_equal(NuTime.from_pretrained(tmp_path).embed([walk(9)]), encoder.embed([walk(9)]))
+
+
+def test_embed_reports_progress(encoder):
+    reported = []
+    encoder.embed([walk(9)] * 5, batch_size=2, verbose=lambda *progress: reported.append(progress))
+    assert reported == [(2, 5), (4, 5), (5, 5)]
+
+
 def test_a_newer_format_is_refused_in_one_line(encoder, tmp_path):
     encoder.save(tmp_path)
     document = json.loads((tmp_path / "config.json").read_text())

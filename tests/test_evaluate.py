@@ -7,16 +7,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
 from nutime.data.series import as_series
-from nutime.encoder import NuTime
+from nutime.estimators.base import EmbeddedSeries
 from nutime.estimators.classifier import NuTimeClassifier
-from nutime.evaluate import (
-    ALWAYS_TRAINED,
-    RememberingEncoder,
-    Validation,
-    deal_folds,
-    hold_out,
-    validate,
-)
+from nutime.evaluate import ALWAYS_TRAINED, Validation, deal_folds, hold_out, validate
 from waves import waves
 
 LABELS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=60).map(np.array)
@@ -82,8 +75,8 @@ def test_a_validation_predicts_what_a_classifier_trained_on_the_rest_predicts(en
     X, y = waves()
     series, labels = as_series(X), y.astype(str)
     parts = deal_folds(labels, 3, seed=0)
-    remembering = RememberingEncoder.of(NuTime.from_pretrained(encoder))
-    found = validate(lambda: NuTimeClassifier(encoder=remembering), series, labels, parts)
+    embedded = EmbeddedSeries.embed(series, encoder, NuTimeClassifier().pool)
+    found = validate(lambda: NuTimeClassifier(encoder=encoder), embedded, labels, parts)
     for part in range(3):
         train, test = np.flatnonzero(parts != part), np.flatnonzero(parts == part)
         one = NuTimeClassifier(encoder=encoder).fit([X[index] for index in train], labels[train])
@@ -124,30 +117,3 @@ def test_the_measures_are_those_of_scikit_learn(pairs):
     scored = np.unique(labels)
     assert found.macro_f1 == f1_score(labels, predicted, labels=scored, average="macro", zero_division=0)
     np.testing.assert_array_equal(found.confusion, confusion_matrix(labels, predicted, labels=classes))
-
-
-def test_a_remembering_encoder_embeds_an_array_once(encoder):
-    original = NuTime.from_pretrained(encoder)
-    heard = []
-    remembering = RememberingEncoder.of(original, lambda done, total: heard.append(done))
-    series = as_series(waves(10)[0])
-    np.testing.assert_array_equal(remembering.embed(series), original.embed(series))
-    np.testing.assert_array_equal(remembering.embed(series[3:7]), original.embed(series[3:7]))
-    assert heard == [10]
-
-
-def test_a_remembering_encoder_tells_pools_and_lengths_apart(encoder):
-    original = NuTime.from_pretrained(encoder)
-    remembering = RememberingEncoder.of(original)
-    series = as_series(waves(4)[0])
-    for options in ({"pool": "cls"}, {"pool": "mean"}, {"pool": "cls", "length": 64}):
-        np.testing.assert_array_equal(remembering.embed(series, **options), original.embed(series, **options))
-
-
-def test_a_remembering_encoder_does_not_take_a_new_array_for_an_old_one(encoder):
-    original = NuTime.from_pretrained(encoder)
-    remembering = RememberingEncoder.of(original)
-    rng = np.random.default_rng(0)
-    for _ in range(20):  # memory of arrays that are gone would be used again
-        series = [rng.normal(size=(1, 40))]
-        np.testing.assert_array_equal(remembering.embed(series), original.embed(series))

@@ -301,7 +301,7 @@ def test_a_probe_gives_probabilities_and_labels(encoder, exported, channels):
 def test_a_probe_that_reads_a_part_of_many_channels_does_so_in_the_file(
     encoder, fine_tuned, exported, monkeypatch, strategy
 ):
-    monkeypatch.setattr("nutime.finetune.features.MOST_FEATURES", 100)
+    monkeypatch.setattr("nutime.finetune.linear.MAX_FEATURES", 100)
     series, labels = waves(20, channels=3)
     classifier = fine_tuned(3) if strategy == "finetune" else NuTimeClassifier(encoder=encoder).fit(series, labels)
     assert_same_classes(exported(classifier), classifier, channels=3)
@@ -319,8 +319,8 @@ def test_a_label_is_minus_one_where_there_is_no_answer(encoder, exported):
 @pytest.fixture
 def fine_tuned(encoder, monkeypatch):
     """Return a function that fits two models for a few steps."""
-    monkeypatch.setattr("nutime.finetune.train.LEAST_STEPS", 1)
-    settings = {"n_models": 2, "epochs": 10, "batch_size": 4, "random_state": 0}
+    monkeypatch.setattr("nutime.finetune.train.MIN_STEPS", 1)
+    settings = {"n_estimators": 2, "epochs": 10, "batch_size": 4, "random_state": 0}
 
     def fit(channels, **options):
         return NuTimeClassifier("finetune", encoder, **settings, **options).fit(*waves(8, channels))

@@ -6,8 +6,11 @@ A saved encoder is a folder with ``model.safetensors`` and ``config.json``; load
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -17,17 +20,20 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from nutime import hub
-from nutime.data.series import as_series, resample
+from nutime.atomic import replace_folder
+from nutime.data.series import SeriesLike, as_series, resample
 from nutime.documents import one_line, read_document
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import NuTimeNetwork, points_for, unit_for
+from nutime.progress import Report, progress
 
 #: Raised when what is written can no longer be read by older versions.
 FORMAT = 1
 DEFAULT_WEIGHTS = "nutime-base"
-_LEAST_TOKENS = 32  # computed at a time: products of fewer take another path and have other last digits
-_LARGEST = 2**14  # what a config may ask for where no weights prove it
+_MIN_TOKENS = 32  # per batch: smaller matrix products take another path and differ in the last digits
+_MAX_SIZE = 2**14  # of config values that the shapes of the weights do not confirm
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
+_initialisation = RLock()
 
 
 class NuTime(NuTimeNetwork):
@@ -35,13 +41,19 @@ class NuTime(NuTimeNetwork):
 
     @torch.inference_mode()
     def embed(
-        self, X: Any, *, pool: str = "cls+mean", length: int | None = None, batch_size: int = 64
+        self,
+        X: SeriesLike,
+        *,
+        pool: str = "cls+mean",
+        length: int | None = None,
+        batch_size: int = 64,
+        verbose: bool | Report = False,
     ) -> NDArray[np.float32]:
-        """Return one vector a series, ``(n, d)`` float32.
+        """Return one vector per series, ``(n, d)`` float32.
 
         Args:
             X: series in any form of :mod:`nutime.data.series`. A univariate encoder embeds the channels of a
-                multivariate series one by one and puts the vectors side by side.
+                multivariate series one by one and concatenates the vectors.
             pool: ``cls``, ``mean`` (of the windows' tokens) or ``cls+mean``; or ``upper``, which adds the
                 deviation of the windows' tokens and takes all three after every layer of the upper half:
                 longer, and better for a linear model on top; ``layers``, the same after all layers; or
@@ -49,7 +61,8 @@ class NuTime(NuTimeNetwork):
                 number of points: five times the work, and best for a linear model.
             length: points every series is resized to, a multiple of the window (for ``resolutions``, of sixteen
                 windows); the encoder's own unless given.
-            batch_size: series computed at a time; it changes speed and memory, not the result.
+            batch_size: series per forward pass; it changes speed and memory, not the result.
+            verbose: True shows a progress bar; a callable receives (series done, series in total).
         """
         series = as_series(X)
         channels = len(series[0])
@@ -61,44 +74,48 @@ class NuTime(NuTimeNetwork):
         if length < 1 or length % unit:
             raise ValueError(f"length must be a multiple of {unit} for pool {pool}; got {length}")
         parts = []
-        for start in range(0, len(series), batch_size):
-            chunk = resample(series[start : start + batch_size], length)
-            batch = torch.from_numpy(chunk)
-            if self.config.channels == 1:
-                batch = batch.flatten(0, 1).unsqueeze(1)
-            pooled = torch.cat([self._pool_piece(piece, pool) for piece in torch.split(batch, batch_size)])
-            parts.append(pooled.reshape(len(chunk), -1))
+        with progress("embedding", verbose) as report:
+            for start in range(0, len(series), batch_size):
+                chunk = resample(series[start : start + batch_size], length)
+                batch = torch.from_numpy(chunk)
+                if self.config.channels == 1:
+                    batch = batch.flatten(0, 1).unsqueeze(1)
+                pooled = torch.cat([self._pooled(part, pool) for part in torch.split(batch, batch_size)])
+                parts.append(pooled.reshape(len(chunk), -1))
+                report(start + len(chunk), len(series))
         embedding: NDArray[np.float32] = torch.cat(parts).numpy()
         return embedding
 
-    def _pool_piece(self, piece: torch.Tensor, pool: str) -> torch.Tensor:
-        least = -(-_LEAST_TOKENS // (1 + piece.shape[-1] // unit_for(self.config, pool)))
-        filled = torch.cat([piece, piece[:1].expand(max(0, least - len(piece)), -1, -1)])
-        return self.pooled(filled.to(self.device), pool)[: len(piece)].float().cpu()
+    def _pooled(self, batch: torch.Tensor, pool: str) -> torch.Tensor:
+        min_size = -(-_MIN_TOKENS // (1 + batch.shape[-1] // unit_for(self.config, pool)))
+        padded = torch.cat([batch, batch[:1].expand(max(0, min_size - len(batch)), -1, -1)])
+        return self.pooled(padded.to(self.device), pool)[: len(batch)].float().cpu()
 
     @property
     def device(self) -> torch.device:
-        """Where the encoder computes."""
+        """The device the encoder computes on."""
         return self.norm.weight.device
 
     def save(self, folder: str | Path) -> Path:
-        """Write ``model.safetensors`` and ``config.json`` into ``folder``."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write ``model.safetensors`` and ``config.json`` into ``folder``, both or neither."""
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
-        (folder / _WEIGHTS).write_bytes(save(weights))
         document = {"format": FORMAT, "network": json.loads(self.config.to_json())}
-        (folder / _CONFIG).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        return folder
+        with replace_folder(folder) as fresh:
+            (fresh / _WEIGHTS).write_bytes(save(weights))
+            (fresh / _CONFIG).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        return Path(folder)
+
+    #: The name :meth:`save` has by the convention of Hugging Face.
+    save_pretrained = save
 
     @classmethod
     def from_pretrained(cls, name: str | Path = DEFAULT_WEIGHTS, **download: Any) -> NuTime:
-        """Load an encoder; nothing but a hub id ever reaches the network.
+        """Load an encoder; only a hub id causes network access.
 
         Args:
             name: weights shipped with the package, by name; a folder written by :meth:`save`; or a hub id,
                 ``owner/name``.
-            download: for a hub id, what huggingface_hub takes: ``revision``, ``token``, ``cache_dir``,
+            download: for a hub id, options of huggingface_hub: ``revision``, ``token``, ``cache_dir``,
                 ``local_files_only``, ``force_download``.
         """
         folder = _find(name)
@@ -109,7 +126,8 @@ class NuTime(NuTimeNetwork):
         config = _read_config(folder / _CONFIG)
         weights = _read_weights(folder / _WEIGHTS)
         _check_size(folder, config, weights)
-        model = cls(config)
+        with seeded(0):
+            model = cls(config)
         expected = {key: value.shape for key, value in model.state_dict().items()}
         found = {key: value.shape for key, value in weights.items()}
         if expected != found:
@@ -119,19 +137,30 @@ class NuTime(NuTimeNetwork):
         return model
 
     def push_to_hub(self, hub_id: str, **options: Any) -> str:
-        """Upload the encoder to the Hugging Face Hub, with a model card; return the address of the commit.
+        """Upload the encoder to the Hugging Face Hub, with a model card; return the URL of the commit.
 
         Args:
-            hub_id: ``owner/name``; the repository is made if there is none.
+            hub_id: ``owner/name``; the repository is created if it does not exist.
             options: those of huggingface_hub's ``ModelHubMixin.push_to_hub``: ``private``, ``token``,
-                ``branch``, ``commit_message`` … A card that is there already is replaced;
+                ``branch``, ``commit_message`` … An existing card is replaced;
                 ``ignore_patterns="README.md"`` keeps it.
         """
         return hub.push(self, hub_id, **options)
 
 
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Initialise modules by a seed, without effect on torch's global generator and one thread at a time.
+
+    Initialisation draws from the global generator: in two threads at once, each would disturb the other.
+    """
+    with _initialisation, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
 def shipped_weights() -> list[str]:
-    """Return the names :meth:`NuTime.from_pretrained` knows without a path."""
+    """Return the names of the weights that are part of the package."""
     root = resources.files("nutime") / "weights"
     return sorted(entry.name for entry in root.iterdir() if entry.is_dir()) if root.is_dir() else []
 
@@ -166,11 +195,11 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
 
 
 def _check_size(folder: Path, config: NuTimeConfig, weights: dict[str, torch.Tensor]) -> None:
-    """Refuse a config that asks for more than the weights hold, before anything of that size is made."""
+    """Refuse a config larger than the weights before a network of that size is allocated."""
     layer = 4 * config.heads * config.head_dim + 2 * config.mlp_dim
     others = config.window + (config.channels - 1) * config.dim
-    asked, found = config.dim * (config.depth * layer + others), sum(map(torch.numel, weights.values()))
-    if asked > found:
-        raise ValueError(f"{folder / _WEIGHTS}: has {found} weights, and its config.json asks for over {asked}")
-    if max(config.length // config.window, config.scalar_dim) > _LARGEST:
-        raise ValueError(f"{folder / _CONFIG}: more than {_LARGEST} windows or values a scalar; is it damaged?")
+    required, found = config.dim * (config.depth * layer + others), sum(map(torch.numel, weights.values()))
+    if required > found:
+        raise ValueError(f"{folder / _WEIGHTS}: has {found} weights, its config.json requires over {required}")
+    if max(config.length // config.window, config.scalar_dim) > _MAX_SIZE:
+        raise ValueError(f"{folder / _CONFIG}: more than {_MAX_SIZE} windows or values per scalar; is it damaged?")

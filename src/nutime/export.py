@@ -25,14 +25,12 @@ from torch.nn import functional as F
 
 from nutime.encoder import NuTime
 from nutime.estimators import storage
-from nutime.estimators.base import SeriesEstimator, Strategy
+from nutime.estimators.base import SeriesEstimator
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.clusterer import NuTimeClusterer
-from nutime.estimators.detector import NuTimeDetector
-from nutime.finetune.ensemble import POOL, PROBE_POOL, VARIANCE_EPSILON
-from nutime.finetune.features import chosen_features, embedding_size
-from nutime.finetune.finetuned import FineTuned
-from nutime.finetune.probe import LinearProbe
+from nutime.estimators.detector import EQUAL, NuTimeDetector
+from nutime.finetune.ensemble import POOL, PROBE_POOL, VARIANCE_EPSILON, Ensemble
+from nutime.finetune.linear import LinearProbe, embedding_size, selected_features
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import check_pool, points_for
 from nutime.model.transformer import Layer
@@ -119,7 +117,7 @@ def _plan_estimator(estimator: SeriesEstimator, pool: str | None) -> Plan:
         raise ValueError(f"pool is for encoders; a {type(estimator).__name__} keeps the one of its fit")
     check_is_fitted(estimator, "encoder_")
     encoder, channels = estimator.encoder_, estimator.n_channels_in_
-    if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, FineTuned):
+    if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, Ensemble):
         classes = _Classes(_finetuned(estimator.model_, encoder, channels))
         about = {"pool": POOL, "classes": estimator.classes_.tolist()}
         return Plan(_Graph(classes), channels, ["probabilities", "label"], about)
@@ -127,7 +125,7 @@ def _plan_estimator(estimator: SeriesEstimator, pool: str | None) -> Plan:
     embedding = _Embedding(encoder.config, encoder.state_dict(), estimator.pool)
     answers: nn.Module = embedding
     outputs, about = ["embedding"], {"pool": estimator.pool}
-    if isinstance(estimator, NuTimeClassifier):
+    if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, LinearProbe):
         answers, outputs = _Classes([_probe(embedding, estimator.model_, channels)]), ["probabilities", "label"]
         about["classes"] = estimator.classes_.tolist()
     elif isinstance(estimator, NuTimeClusterer):
@@ -216,20 +214,19 @@ class _Columns(nn.Module):
 
 
 def _features(embedding: _Embedding, channels: int, count: int) -> nn.Module:
-    """Return what a probe reads of an embedding, see :mod:`~nutime.finetune.features`."""
+    """Return what a probe reads of an embedding, see :mod:`~nutime.finetune.linear`."""
     size = embedding_size(embedding.encoder.config, embedding.pool, channels)
     if count == size:
         return embedding
-    return nn.Sequential(embedding, _Columns(torch.from_numpy(chosen_features(size, count))))
+    return nn.Sequential(embedding, _Columns(torch.from_numpy(selected_features(size, count))))
 
 
-def _probe(embedding: _Embedding, probe: Strategy, channels: int) -> _Heads:
-    assert isinstance(probe, LinearProbe)
+def _probe(embedding: _Embedding, probe: LinearProbe, channels: int) -> _Heads:
     features = _features(embedding, channels, probe.coef.shape[1])
     return _Heads(features, probe.mean[None], probe.scale[None], probe.coef[None], probe.intercept[None])
 
 
-def _finetuned(ensemble: FineTuned, encoder: NuTime, channels: int) -> list[_Heads]:
+def _finetuned(ensemble: Ensemble, encoder: NuTime, channels: int) -> list[_Heads]:
     """Return each trained network with its head and, if there are probes, the pretrained one with all of them.
 
     Nothing else here knows how an ensemble is kept.
@@ -268,9 +265,10 @@ class _Clusters(nn.Module):
 
     centers: Tensor
 
-    def __init__(self, embedding: nn.Module, clusterer: NuTimeClusterer) -> None:
+    def __init__(self, embedding: _Embedding, clusterer: NuTimeClusterer) -> None:
         super().__init__()
-        self.points = nn.Sequential(embedding, _Standardise(clusterer.mean_, clusterer.scale_))
+        features = _features(embedding, clusterer.n_channels_in_, len(clusterer.mean_))
+        self.points = nn.Sequential(features, _Standardise(clusterer.mean_, clusterer.scale_))
         self.register_buffer("centers", _float64(clusterer.cluster_centers_))
 
     def forward(self, series: _Series) -> tuple[Tensor, Tensor]:
@@ -286,9 +284,10 @@ class _Anomalies(nn.Module):
     levels: Tensor
     ranks: Tensor
 
-    def __init__(self, embedding: nn.Module, detector: NuTimeDetector) -> None:
+    def __init__(self, embedding: _Embedding, detector: NuTimeDetector) -> None:
         super().__init__()
-        self.points = nn.Sequential(embedding, _Standardise(detector.mean_, detector.scale_))
+        features = _features(embedding, detector.n_channels_in_, len(detector.mean_))
+        self.points = nn.Sequential(features, _Standardise(detector.mean_, detector.scale_))
         self.gamma, self.itself = detector.gamma_, detector.itself_
         self.register_buffer("vectors", _float64(detector.support_vectors_))
         self.register_buffer("shares", _float64(detector.dual_coef_))
@@ -301,6 +300,7 @@ class _Anomalies(nn.Module):
         own = torch.where(nearest > self.itself, self.shares[place], 0)
         own = torch.where(own < 1, own, 0)
         score = ((kernel @ self.shares - own) / (1 - own)).clamp(0, 1)
+        score = torch.where(score > EQUAL, 1.0, score)
         upper = (score.unsqueeze(-1) >= self.levels).sum(-1).clamp(1, self.levels.shape[0] - 1)
         low, high = self.levels[upper - 1], self.levels[upper]
         share = torch.where(high > low, (score - low) / (high - low), 1.0)

@@ -15,12 +15,12 @@ SETS = ("Chinatown", "Coffee", "BeetleFly", "BirdChicken", "SonyAIBORobotSurface
 
 def work(archives, results):
     torch.set_num_threads(1)
-    usual, trainer.LEAST_STEPS = trainer.LEAST_STEPS, 1
+    usual, trainer.MIN_STEPS = trainer.MIN_STEPS, 1
     method = Finetune("nutime-tiny", tiny_encoder(), n_models=1, changes={"epochs": 12})
     try:
         run("finetune", [method], SETS, ResultFile(results), data_dir=str(archives))
     finally:
-        trainer.LEAST_STEPS = usual
+        trainer.MIN_STEPS = usual
 
 
 if __name__ == "__main__":

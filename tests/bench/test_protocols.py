@@ -26,7 +26,7 @@ from nutime.pretrain.fitting import fit_to_corpus
 
 @pytest.fixture(autouse=True)
 def _quick_and_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer, "LEAST_STEPS", 1)
+    monkeypatch.setattr(trainer, "MIN_STEPS", 1)
     monkeypatch.delenv("NUTIME_DATA", raising=False)
     monkeypatch.setenv("NUTIME_CACHE", str(tmp_path / "cache"))
 

@@ -16,7 +16,7 @@ from nutime.bench.methods import Finetune, Probe
 from nutime.bench.results import ResultFile
 from nutime.bench.run import run
 from nutime.finetune import train as trainer
-from nutime.finetune.train import Trainer
+from nutime.finetune.train import _Training
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ def test_a_killed_benchmark_goes_on_with_the_next_set_and_changes_no_number(fold
 
 def test_ctrl_c_files_no_result_of_a_training_it_cut_short(folder, whole, tmp_path, monkeypatch):
     out = tmp_path / "results.jsonl"
-    take = Trainer._take
+    take = _Training.step
     steps = []
 
     def interrupted(self):
@@ -87,7 +87,7 @@ def test_ctrl_c_files_no_result_of_a_training_it_cut_short(folder, whole, tmp_pa
             os.kill(os.getpid(), signal.SIGINT)
         take(self)
 
-    monkeypatch.setattr(Trainer, "_take", interrupted)
+    monkeypatch.setattr(_Training, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bench_job.work(folder, out)
     assert len(scores(out)) == 1
@@ -147,7 +147,7 @@ def test_a_folder_that_does_not_exist_is_an_error_and_not_a_list_of_missing_sets
 
 
 def test_a_run_of_the_papers_protocol_tells_the_honest_numbers_too(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer, "LEAST_STEPS", 1)
+    monkeypatch.setattr(trainer, "MIN_STEPS", 1)
     told = {}
     for selection in ("honest", "paper"):
         file = ResultFile(tmp_path / f"{selection}.jsonl")
@@ -162,7 +162,7 @@ def test_a_run_of_the_papers_protocol_tells_the_honest_numbers_too(folder, tmp_p
 
 
 def test_only_what_is_not_in_the_file_is_run(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer, "LEAST_STEPS", 1)
+    monkeypatch.setattr(trainer, "MIN_STEPS", 1)
     file = ResultFile(tmp_path / "results.jsonl")
     finetune = Finetune("nutime-tiny", tiny_encoder(), n_models=2, changes=QUICK)
     run("finetune", [finetune], ["Chinatown"], file, data_dir=str(folder))

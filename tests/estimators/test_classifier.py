@@ -168,7 +168,7 @@ def test_weights_that_make_no_sense_are_refused(classifier, weights, message):
     [
         ({"strategy": "guess"}, "strategy must be one of probe, finetune; got 'guess'"),
         ({"class_weight": "even"}, "class_weight must be None, 'balanced' or a dict, got 'even'"),
-        ({"class_weight": {5: 2}}, "class_weight names 5, which is no label of y"),
+        ({"class_weight": {5: 2}}, "class_weight names 5, which is not a label in y"),
     ],
     ids=["strategy", "class-weight", "class-weight-of-no-class"],
 )

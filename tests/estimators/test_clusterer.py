@@ -64,7 +64,7 @@ def test_one_cluster_has_no_silhouette(encoder):
 def test_a_sample_of_many_series_gives_about_the_same_silhouette(encoder, monkeypatch):
     X, _ = levels(counts=(40, 40, 40))
     whole = NuTimeClusterer(3, encoder, random_state=0).fit(X).silhouette_
-    monkeypatch.setattr(module, "SILHOUETTE_SERIES", 60)
+    monkeypatch.setattr(module, "MAX_SILHOUETTE_SERIES", 60)
     sampled = NuTimeClusterer(3, encoder, random_state=0).fit(X).silhouette_
     assert sampled != whole
     assert sampled == pytest.approx(whole, abs=0.05)
@@ -78,10 +78,10 @@ def test_distances_are_named(encoder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_clusters": 0}, "n_clusters must be an integer of at least 1, got 0"),
-        ({"n_clusters": 2.5}, "n_clusters must be an integer of at least 1, got 2.5"),
+        ({"n_clusters": 0}, "n_clusters must be an integer in [1, inf), got 0"),
+        ({"n_clusters": 2.5}, "n_clusters must be an integer in [1, inf), got 2.5"),
         ({"n_clusters": 9}, "n_clusters=9 is more than the series given, n_samples=4"),
-        ({"n_clusters": None, "max_clusters": 1}, "max_clusters must be an integer of at least 2, got 1"),
+        ({"n_clusters": None, "max_clusters": 1}, "max_clusters must be an integer in [2, inf), got 1"),
     ],
     ids=["none-at-all", "half-a-cluster", "more-than-series", "no-choice"],
 )

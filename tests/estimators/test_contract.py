@@ -145,6 +145,14 @@ def test_an_encoder_may_be_given_as_a_folder_or_as_itself(estimator, encoder):
     assert_same_outputs(by_folder, outputs(itself.fit(X, y), X))
 
 
+def test_the_device_is_the_best_there_is_unless_an_encoder_object_has_its_own(estimator, encoder):
+    best = "cuda" if torch.cuda.is_available() else "cpu"
+    assert estimator.fit(*waves()).encoder_.device.type == best
+    own = NuTime.from_pretrained(encoder)
+    assert estimator.set_params(encoder=own).fit(*waves()).encoder_ is own
+    assert estimator.set_params(device="cpu").fit(*waves()).encoder_.device.type == "cpu"
+
+
 # ---- what it leaves alone -----------------------------------------------------------------------------
 
 
@@ -218,6 +226,11 @@ def test_an_unknown_encoder_is_refused(estimator):
 def test_something_else_than_an_encoder_is_refused(estimator):
     message = refusal(estimator.set_params(encoder=None).fit, *waves())
     assert message == "encoder must be a shipped name, a folder or a NuTime, got None"
+
+
+@pytest.mark.parametrize("device", ["mps", "meta", "gpu", 3])
+def test_a_device_that_cannot_compute_is_refused(estimator, device):
+    assert refusal(estimator.set_params(device=device).fit, *waves()).startswith(f"device {device} is not ")
 
 
 def test_an_unknown_pool_is_refused(estimator):

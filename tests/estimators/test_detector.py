@@ -98,7 +98,7 @@ def test_the_curve_from_scores_to_shares_rises_from_0_to_1(scores, one, other):
 @pytest.mark.parametrize("contamination", [0, -0.1, 0.6, np.nan, "auto", None])
 def test_a_contamination_that_makes_no_sense_is_refused(encoder, contamination):
     message = refusal(NuTimeDetector(contamination, encoder).fit, normal())
-    assert message == f"contamination must be in (0, 0.5], got {contamination!r}"
+    assert message == f"contamination must be a number in (0, 0.5], got {contamination!r}"
 
 
 def test_one_series_is_too_few(encoder):

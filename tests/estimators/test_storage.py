@@ -126,6 +126,29 @@ def test_a_class_loads_its_own_kind(saved):
     assert isinstance(NuTimeClassifier.load(saved), NuTimeClassifier)
 
 
+def test_a_failure_while_saving_leaves_the_old_model_whole(estimator, tmp_path, monkeypatch):
+    X, y = waves()
+    folder = estimator.fit(X, y).save(tmp_path / "model")
+    expected = outputs(estimator, X)
+    other = clone(estimator).set_params(encoder=NuTime(NuTime.from_pretrained(estimator.encoder).config))
+    other.fit(X, 1 - y)
+
+    def full_disk(*given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(storage, "save_file", full_disk)  # after the encoder has been written
+    with pytest.raises(OSError, match="No space left"):
+        other.save(folder)
+    assert_same_outputs(outputs(storage.load(folder), X), expected)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_the_device_is_not_saved(estimator, tmp_path):
+    folder = estimator.set_params(device="cpu").fit(*waves()).save(tmp_path / "model")
+    assert storage.load(folder).device == "auto"
+    assert storage.load(folder, "cpu").encoder_.device.type == "cpu"
+
+
 # ---- what is refused ----------------------------------------------------------------------------------
 
 
@@ -150,7 +173,7 @@ def test_labels_that_json_cannot_hold_are_refused(encoder, tmp_path):
 def test_a_newer_format_is_refused(copy):
     edit(copy, format=storage.FORMAT + 1)
     message = refusal(storage.load, copy)
-    assert message.endswith("format 2 is newer than this nutime reads (1); update nutime")
+    assert message.endswith("format 3 is newer than this nutime reads (2); update nutime")
 
 
 @pytest.mark.parametrize("name", ["estimator.json", "estimator.safetensors", "encoder/model.safetensors"])
@@ -190,6 +213,13 @@ def test_damage_to_any_field_is_refused_in_one_line_or_harmless(saved, tmp_path_
     except ValueError as error:
         assert str(error).startswith(str(folder))  # noqa: PT017, a refusal is allowed, not required
         assert "\n" not in str(error)  # noqa: PT017
+
+
+def test_parameters_of_the_first_release_are_read_by_their_old_names():
+    document = json.loads((FOLDER / "classifier" / "estimator.json").read_text())
+    assert {"n_models", "validation", "patience"} <= document["params"].keys()
+    params = storage.load(FOLDER / "classifier").get_params()
+    assert (params["n_estimators"], params["validation_fraction"], params["n_iter_no_change"]) == (1, 0.0, 20)
 
 
 # ---- the first release --------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import torch
 from nutime.encoder import NuTime
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.finetune import train as trainer
-from nutime.finetune.train import Stack
 from nutime.model.config import NuTimeConfig
 
 TINY = NuTimeConfig(window=4, length=16, dim=8, depth=1, heads=1, head_dim=8, mlp_dim=8, scalar_dim=4, scales=3)
@@ -15,23 +14,23 @@ TINY = NuTimeConfig(window=4, length=16, dim=8, depth=1, heads=1, head_dim=8, ml
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr(trainer, "LEAST_STEPS", 4)
+    monkeypatch.setattr(trainer, "MIN_STEPS", 4)
 
 
 @pytest.fixture
 def room_for(monkeypatch):
     """Return a function that limits how many series fit a pass, and the sizes that were tried since."""
     tried = []
-    forward = Stack.training_logits
+    forward = trainer.training_logits
 
     def limit(series):
-        def failing(self, state, views, seeds, **options):
+        def failing(config, state, views, seeds, **options):
             tried.append(views.shape[1])
             if views.shape[1] > series:
                 raise torch.OutOfMemoryError("out of memory")
-            return forward(self, state, views, seeds, **options)
+            return forward(config, state, views, seeds, **options)
 
-        monkeypatch.setattr(Stack, "training_logits", failing)
+        monkeypatch.setattr(trainer, "training_logits", failing)
         return tried
 
     return limit
@@ -60,8 +59,8 @@ def test_a_step_taken_again_is_the_step_that_pieces_of_that_size_take(room_for, 
     room_for(4)
     halved = classifier().fit(*waves).predict_proba(waves[0])
     monkeypatch.undo()
-    monkeypatch.setattr(trainer, "LEAST_STEPS", 4)
-    monkeypatch.setattr(Stack, "room", lambda self, models: 4)
+    monkeypatch.setattr(trainer, "MIN_STEPS", 4)
+    monkeypatch.setattr(trainer, "max_batch", lambda *given: 4)
     assert np.allclose(classifier().fit(*waves).predict_proba(waves[0]), halved)
 
 

@@ -7,8 +7,8 @@ import pytest
 from nutime.encoder import NuTime
 from nutime.finetune import fewshot
 from nutime.finetune import train as trainer
-from nutime.finetune.fewshot import few_shot
-from nutime.finetune.train import Trainer
+from nutime.finetune.fewshot import draw_task, few_shot
+from nutime.finetune.train import _Training
 from waves import refusal, waves
 
 QUICK = {"epochs": 15, "learning_rate": 0.01}
@@ -16,7 +16,7 @@ QUICK = {"epochs": 15, "learning_rate": 0.01}
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
-    monkeypatch.setattr(trainer, "LEAST_STEPS", 1)
+    monkeypatch.setattr(trainer, "MIN_STEPS", 1)
 
 
 @pytest.fixture
@@ -38,20 +38,6 @@ def three_classes():
     return X[:45], y[:45], X[45:], y[45:]
 
 
-@pytest.fixture
-def drawn(monkeypatch):
-    """Return the groups of episodes as the trainer got them: codes and members."""
-    seen = []
-    start = Trainer.__init__
-
-    def watched(self, encoder, data, config, seed, *, members, first):
-        seen.append((data.codes, members))
-        start(self, encoder, data, config, seed, members=members, first=first)
-
-    monkeypatch.setattr(Trainer, "__init__", watched)
-    return seen
-
-
 def test_slow_and_fast_waves_are_told_apart_from_five_of_each(model, task):
     accuracies = few_shot(model, *task, episodes=4, **QUICK)
     assert accuracies.shape == (4,)
@@ -69,7 +55,7 @@ def test_the_same_seed_gives_the_same_episodes_and_another_does_not(model, task)
 def test_episodes_do_not_depend_on_how_many_are_trained_together(model, three_classes, monkeypatch, size):
     shots = {"shots": 1, "epochs": 3, "episodes": 5, "ways": 2}
     usual = few_shot(model, *three_classes, **shots)
-    monkeypatch.setitem(fewshot.GROUPS, "cpu", size)
+    monkeypatch.setitem(fewshot.GROUP_SIZES, "cpu", size)
     np.testing.assert_array_equal(few_shot(model, *three_classes, **shots), usual)
 
 
@@ -79,36 +65,43 @@ def test_fewer_episodes_are_the_first_ones_of_more(model, task):
     np.testing.assert_array_equal(few_shot(model, *task, episodes=2, **shots), many[:2])
 
 
-def test_every_episode_has_the_asked_number_of_shots_of_every_class(model, three_classes, drawn):
-    few_shot(model, *three_classes, shots=4, episodes=3, epochs=1)
-    ((codes, members),) = drawn
-    for own_codes, own in zip(codes, members, strict=True):
-        assert len(set(own)) == 12
-        np.testing.assert_array_equal(np.bincount(own_codes[own]), [4, 4, 4])
-    assert len({tuple(own) for own in members}) == 3
+def tasks(targets, count, **options):
+    options = {"shots": 5, "ways": None, **options}
+    return [draw_task(targets, targets, rng=np.random.default_rng(seed), **options) for seed in range(count)]
 
 
-def test_fewer_ways_ask_only_about_the_drawn_classes(model, three_classes, drawn):
-    accuracies = few_shot(model, *three_classes, ways=2, shots=5, episodes=4, **QUICK)
-    assert (accuracies > 0.6).all()
-    codes, members = drawn[0]
-    assert codes.max() == 1
-    assert all((own_codes[own] >= 0).all() for own_codes, own in zip(codes, members, strict=True))
-    assert len({tuple(np.unique(np.asarray(three_classes[1])[own])) for own in members}) > 1
+def test_a_task_has_the_given_number_of_shots_of_every_class():
+    targets = np.arange(45) % 3
+    drawn = tasks(targets, 3, shots=4)
+    for numbers, members in drawn:
+        assert len(set(members)) == 12
+        np.testing.assert_array_equal(np.bincount(numbers[targets[members]]), [4, 4, 4])
+    assert len({tuple(members) for _, members in drawn}) == 3
 
 
-def test_a_class_with_fewer_series_than_shots_gives_some_of_them_again(model, task, drawn):
-    X, y, X_test, y_test = task
-    kept = np.flatnonzero((y == 0) | (np.cumsum(y) <= 2))
-    few_shot(model, [X[index] for index in kept], y[kept], X_test, y_test, episodes=1, epochs=1)
-    ((codes, members),) = drawn
-    rare = members[0][codes[0][members[0]] == 1]
+def test_fewer_ways_draw_some_of_the_classes():
+    targets = np.arange(45) % 3
+    drawn = tasks(targets, 8, ways=2)
+    for numbers, members in drawn:
+        assert sorted(numbers) == [-1, 0, 1]
+        assert (numbers[targets[members]] >= 0).all()
+    assert len({tuple(np.unique(targets[members])) for _, members in drawn}) > 1
+
+
+def test_fewer_ways_are_scored_on_the_drawn_classes_only(model, three_classes):
+    assert (few_shot(model, *three_classes, ways=2, shots=5, episodes=4, **QUICK) > 0.6).all()
+
+
+def test_a_class_with_fewer_series_than_shots_gives_some_of_them_again():
+    targets = np.array([0] * 20 + [1] * 2)
+    ((_, members),) = tasks(targets, 1)
+    rare = members[targets[members] == 1]
     assert len(rare) == 5
     assert len(set(rare)) == 2
 
 
 def test_ctrl_c_ends_the_measurement_instead_of_shortening_the_training(model, task, monkeypatch, ctrl_c):
-    take = Trainer._take
+    take = _Training.step
     steps = []
 
     def interrupted(self):
@@ -117,7 +110,7 @@ def test_ctrl_c_ends_the_measurement_instead_of_shortening_the_training(model, t
             os.kill(os.getpid(), signal.SIGINT)
         take(self)
 
-    monkeypatch.setattr(Trainer, "_take", interrupted)
+    monkeypatch.setattr(_Training, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         few_shot(model, *task, episodes=1, epochs=50)
 
@@ -125,9 +118,12 @@ def test_ctrl_c_ends_the_measurement_instead_of_shortening_the_training(model, t
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"shots": 0}, "shots must be a positive integer, got 0"),
+        ({"shots": 0}, "shots must be an integer in [1, inf), got 0"),
         ({"ways": 3}, "ways must be 2 … 2, the classes of the test series; got 3"),
-        ({"validation": 0.2}, "few-shot models learn from all their shots: validation must be 0"),
+        (
+            {"validation_fraction": 0.2},
+            "few-shot models are trained on all their shots: validation_fraction must be 0",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(model, task, change, message):

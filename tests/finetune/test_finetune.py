@@ -1,20 +1,23 @@
 import os
 import signal
+import warnings
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from nutime.encoder import NuTime
-from nutime.estimators.base import TrainingSet
 from nutime.estimators.classifier import NuTimeClassifier
-from nutime.finetune import ensemble as stack
+from nutime.finetune import ensemble
 from nutime.finetune import train as trainer
-from nutime.finetune.finetuned import FineTuned
-from nutime.finetune.train import Trainer
+from nutime.finetune.ensemble import Ensemble
+from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune, split_validation
 from waves import refusal, waves
 
 
@@ -25,7 +28,7 @@ def classifier(encoder, **changes):
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
-    monkeypatch.setattr(trainer, "LEAST_STEPS", 1)
+    monkeypatch.setattr(trainer, "MIN_STEPS", 1)
 
 
 def parameters(fitted):
@@ -49,15 +52,15 @@ def test_the_same_seed_gives_the_same_predictions_and_another_does_not(encoder):
 
 def test_a_saved_ensemble_predicts_bit_for_bit_the_same(encoder, tmp_path):
     X, y = waves(channels=2)
-    fitted = classifier(encoder, n_models=2).fit(X, y)
+    fitted = classifier(encoder, n_estimators=2).fit(X, y)
     fitted.save(tmp_path)
     np.testing.assert_array_equal(NuTimeClassifier.load(tmp_path).predict_proba(X), fitted.predict_proba(X))
 
 
 def test_models_trained_together_end_where_they_would_alone(encoder):
     X, y = waves()
-    three, one = (classifier(encoder, n_models=count).fit(X, y) for count in (3, 1))
-    together, alone = (fitted.model_.probabilities(fitted.encoder_, X) for fitted in (three, one))
+    three, one = (classifier(encoder, n_estimators=count).fit(X, y) for count in (3, 1))
+    together, alone = (np.exp(fitted.model_.log_probabilities(fitted.encoder_, X)) for fitted in (three, one))
     np.testing.assert_allclose(together[:1], alone, atol=1e-4)
     assert abs(together[1] - alone).max() > 1e-3
 
@@ -77,7 +80,7 @@ def test_before_any_step_a_model_answers_with_the_mean_of_two_probes(encoder):
 
 def test_models_of_an_ensemble_have_probes_that_read_different_halves(encoder):
     X, y = waves()
-    weights = classifier(encoder, n_models=2).fit(X, y).model_.arrays()["probe.weight"]
+    weights = classifier(encoder, n_estimators=2).fit(X, y).model_.arrays()["probe.weight"]
     assert not np.array_equal(*weights.any(axis=1))
 
 
@@ -89,12 +92,11 @@ def test_a_network_trained_from_scratch_answers_alone(encoder):
 
 def test_an_ensemble_averages_the_probabilities_of_its_models(encoder):
     X, y = waves()
-    fitted = classifier(encoder, n_models=3).fit(X, y)
+    fitted = classifier(encoder, n_estimators=3).fit(X, y)
     members = []
     for member in range(3):
         arrays = {name: array[member : member + 1] for name, array in fitted.model_.arrays().items()}
-        logits = FineTuned.from_arrays(arrays).logits(fitted.encoder_, X, fitted.get_params(deep=False))
-        members.append(np.exp(logits))
+        members.append(np.exp(Ensemble.from_arrays(arrays).logits(fitted.encoder_, X)))
     np.testing.assert_allclose(fitted.predict_proba(X), np.mean(members, axis=0), atol=1e-6)
     assert not np.allclose(members[0], members[1], atol=1e-4)
 
@@ -109,7 +111,7 @@ def test_the_encoder_given_is_left_as_it_was(encoder):
 
 def test_training_the_head_alone_leaves_the_rest_of_every_model_alone(encoder):
     X, y = waves()
-    fitted = classifier(encoder, trained="head", n_models=2).fit(X, y)
+    fitted = classifier(encoder, trained="head", n_estimators=2).fit(X, y)
     for name, tensor in fitted.encoder_.state_dict().items():
         for member in parameters(fitted)[f"encoder.{name}"]:
             np.testing.assert_array_equal(member, tensor.numpy())
@@ -125,18 +127,70 @@ def test_pretrained_weights_go_into_a_multivariate_network_except_for_its_channe
 
 
 def test_a_piece_at_a_time_gives_every_series_a_gradient(encoder, monkeypatch):
-    monkeypatch.setattr(stack, "_ROOM", {"cpu": 1})  # one series at a time
+    monkeypatch.setattr(ensemble, "_MEMORY_BUDGET", {"cpu": 1})  # one series at a time
     X, y = waves(12)
     assert np.isfinite(classifier(encoder, epochs=1, batch_size=4).fit(X, y).predict_proba(X)).all()
 
 
-def test_with_a_validation_share_training_stops_when_nothing_gets_better(encoder, monkeypatch):
+def test_with_a_validation_fraction_training_stops_when_nothing_improves(encoder):
     X, y = waves(32)
-    steps = []
-    take = Trainer._take
-    monkeypatch.setattr(Trainer, "_take", lambda self: (steps.append(1), take(self))[1])
-    classifier(encoder, validation=0.25, patience=2, epochs=200, learning_rate=0.0).fit(X, y)
-    assert len(steps) == 3 * 3  # an epoch that is the best so far, and two without a better one
+    stopping = classifier(encoder, validation_fraction=0.25, n_iter_no_change=2, epochs=200, learning_rate=0.0)
+    stopping.fit(X, y)
+    assert stopping.n_epochs_ == 3  # one epoch that is the best so far, and two without a better one
+    assert stopping.stopped_early_
+
+
+def test_without_a_validation_fraction_training_does_not_stop_early(encoder):
+    X, y = waves(32)
+    fitted = classifier(encoder, n_iter_no_change=1, epochs=5, learning_rate=0.0).fit(X, y)
+    assert fitted.n_epochs_ == 5
+    assert not fitted.stopped_early_
+
+
+def test_the_history_has_a_loss_and_a_validation_score_per_epoch_and_is_saved(encoder, tmp_path):
+    X, y = waves(32)
+    fitted = classifier(encoder, validation_fraction=0.25, epochs=6, learning_rate=0.01).fit(X, y)
+    assert {name: values.shape for name, values in fitted.history_.items()} == {
+        "loss": (6,),
+        "validation_score": (6,),
+    }
+    assert fitted.history_["loss"][-1] < fitted.history_["loss"][0]
+    assert ((fitted.history_["validation_score"] >= 0) & (fitted.history_["validation_score"] <= 1)).all()
+    loaded = NuTimeClassifier.load(fitted.save(tmp_path))
+    assert (loaded.n_epochs_, loaded.stopped_early_) == (6, False)
+    for name, values in fitted.history_.items():
+        np.testing.assert_array_equal(loaded.history_[name], values)
+
+
+def test_a_validation_fraction_works_with_four_series_of_each_of_five_classes(encoder):
+    X, _ = waves(20)
+    y = np.arange(20) % 5
+    fitted = classifier(encoder, validation_fraction=0.2).fit(X, y)
+    assert fitted.predict_proba(X).shape == (20, 5)
+
+
+@given(
+    st.lists(st.integers(0, 5), min_size=2, max_size=60).map(np.array),
+    st.floats(0.01, 0.99),
+    st.integers(0, 3),
+)
+def test_every_class_stays_in_training_whatever_is_held_out(targets, fraction, seed):
+    targets = np.unique(targets, return_inverse=True)[1]
+    counts = np.bincount(targets)
+    if counts.max() == 1:
+        assert "one series" in refusal(split_validation, targets, fraction, seed)
+        return
+    train, held_out = split_validation(targets, fraction, seed)
+    assert sorted([*train, *held_out]) == list(range(len(targets)))
+    assert set(targets[train]) == set(targets)
+    expected = max(1, round(fraction * len(targets)))
+    assert len(held_out) == min(expected, len(targets) - len(counts))
+
+
+def test_held_out_series_are_stratified():
+    targets = np.repeat([0, 1], [90, 10])
+    _, held_out = split_validation(targets, 0.2, seed=0)
+    assert np.bincount(targets[held_out]).tolist() == [18, 2]
 
 
 def test_balanced_weights_help_the_rare_class(encoder):
@@ -153,30 +207,37 @@ def test_balanced_weights_help_the_rare_class(encoder):
     assert plain + 0.1 < balanced
 
 
-def test_ctrl_c_keeps_what_was_learned(encoder, monkeypatch, ctrl_c):
-    X, y = waves()
-    steps = []
-    take = Trainer._take
-
-    def interrupted(self):
-        steps.append(1)
-        if len(steps) == 5:
+def interrupt_at(step):
+    def report(done, total):
+        if done == step:
             os.kill(os.getpid(), signal.SIGINT)
-        take(self)
 
-    monkeypatch.setattr(Trainer, "_take", interrupted)
-    fitted = classifier(encoder, epochs=1000).fit(X, y)
-    assert fitted.predict(X).shape == y.shape
-    assert len(steps) == 5
+    return report
+
+
+def test_ctrl_c_interrupts_fit_and_leaves_no_fitted_model(encoder, ctrl_c):
+    X, y = waves()
+    fitted = classifier(encoder).fit(X, y)
+    fitted.set_params(epochs=1000, verbose=interrupt_at(5))
+    with pytest.raises(KeyboardInterrupt):
+        fitted.fit(X, y)
+    with pytest.raises(NotFittedError):
+        fitted.predict(X)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"trained": "some"}, "trained must be all, head or scratch; got 'some'"),
-        ({"n_models": 0}, "n_models must be a positive integer, got 0"),
-        ({"epochs": 1.5}, "epochs must be a positive integer, got 1.5"),
-        ({"validation": 1.0}, "validation must be in [0, 1), got 1.0"),
+        ({"n_estimators": 0}, "n_estimators must be an integer in [1, inf), got 0"),
+        ({"epochs": 1.5}, "epochs must be an integer in [1, inf), got 1.5"),
+        ({"batch_size": True}, "batch_size must be an integer in [1, inf), got True"),
+        ({"validation_fraction": 1.0}, "validation_fraction must be a number in [0, 1), got 1.0"),
+        ({"learning_rate": -1}, "learning_rate must be a number in [0, inf), got -1"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a number in [0, inf), got nan"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a number in [0, inf), got inf"),
+        ({"learning_rate": "fast"}, "learning_rate must be a number in [0, inf), got 'fast'"),
+        ({"C": 0.0}, "C must be a number in (0, inf), got 0.0"),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused_by_fit(encoder, change, message):
@@ -184,20 +245,20 @@ def test_parameters_that_make_no_sense_are_refused_by_fit(encoder, change, messa
     assert refusal(classifier(encoder, **change).fit, X, y) == message
 
 
-def test_watched_series_choose_each_models_best_epoch_and_change_nothing_else(encoder):
+def test_validation_series_select_each_models_best_epoch_and_change_nothing_else(encoder):
     X, y = waves(40)
-    fitted = classifier(encoder, n_models=2, epochs=12, learning_rate=3e-3).fit(X[:16], y[:16])
-    params = fitted.get_params(deep=False)
-    train, watched = (
+    model = NuTime.from_pretrained(encoder)
+    config = FinetuneConfig(n_estimators=2, epochs=12, batch_size=8, learning_rate=3e-3)
+    train, validation = (
         TrainingSet([np.atleast_2d(x) for x in part], labels, np.ones(len(part)), np.ones(2))
         for part, labels in ((X[:16], y[:16]), (X[16:], y[16:]))
     )
-    last, best = FineTuned.fit_watching(fitted.encoder_, train, params, watched)
-    unwatched = FineTuned.fit(fitted.encoder_, train, params)
-    assert all(np.array_equal(array, last.arrays()[name]) for name, array in unwatched.arrays().items())
+    result = finetune(model, train, config, 0, validation=validation)
+    without = finetune(model, train, config, 0).last.arrays()
+    assert all(np.array_equal(array, without[name]) for name, array in result.last.arrays().items())
     errors = [
-        (model.probabilities(fitted.encoder_, watched.series).argmax(-1) != watched.codes).sum(1)
-        for model in (best, last)
+        (models.log_probabilities(model, validation.series).argmax(-1) != validation.targets).sum(1)
+        for models in (result.best, result.last)
     ]
     assert (errors[0] <= errors[1]).all()
 
@@ -205,12 +266,23 @@ def test_watched_series_choose_each_models_best_epoch_and_change_nothing_else(en
 def test_every_model_can_have_series_and_classes_of_its_own(encoder):
     X, y = waves(40)
     series = [np.atleast_2d(x) for x in X]
-    codes = np.stack([y, 1 - y])  # the second model calls slow what the first calls fast
-    data = TrainingSet(series, codes, np.ones(40), np.ones(2))
+    targets = np.stack([y, 1 - y])  # the classes of the second model are swapped
+    data = TrainingSet(series, targets, np.ones(40), np.ones(2))
     members = np.stack([np.arange(0, 20), np.arange(20, 40)])
-    config = trainer.FinetuneConfig(n_models=2, epochs=20, batch_size=8, learning_rate=0.01)
-    training = Trainer(NuTime.from_pretrained(encoder), data, config, 0, members=members)
-    training.run()
-    model = FineTuned(*training.result())
-    said = model.probabilities(NuTime.from_pretrained(encoder), series).argmax(-1)
-    assert ((said == codes).mean(1) >= 0.9).all()
+    config = FinetuneConfig(n_estimators=2, epochs=20, batch_size=8, learning_rate=0.01)
+    model = NuTime.from_pretrained(encoder)
+    models = finetune(model, data, config, 0, members=members).last
+    predictions = models.log_probabilities(model, series).argmax(-1)
+    assert ((predictions == targets).mean(1) >= 0.9).all()
+
+
+def test_a_certain_classifier_has_finite_decisions_without_a_warning(encoder):
+    X, y = waves(40)
+    fitted = classifier(encoder, trained="scratch").fit(X, y)
+    arrays = fitted.model_.arrays()
+    fitted.model_ = Ensemble.from_arrays(arrays | {"head.weight": 1e6 * arrays["head.weight"]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        decisions = fitted.decision_function(X)
+    assert np.isfinite(decisions).all()
+    assert abs(decisions).max() > 1000

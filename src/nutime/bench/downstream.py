@@ -121,7 +121,7 @@ class AnomalyDetection(_OnEmbedding):
 
 def finetuned(encoder: NuTime, dataset: Dataset, seed: int, changes: dict[str, Any]) -> NuTime:
     """Return the encoder inside a classifier fine-tuned on the training split."""
-    classifier = NuTimeClassifier("finetune", encoder, n_models=1, random_state=seed, **changes)
+    classifier = NuTimeClassifier("finetune", encoder, n_estimators=1, random_state=seed, **changes)
     arrays = classifier.fit(dataset.X_train, dataset.y_train).model_.arrays()
     tuned = NuTime(encoder.config.replace(channels=classifier.n_channels_in_)).to(encoder.device)
     for name, tensor in tuned.state_dict().items():

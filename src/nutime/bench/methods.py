@@ -18,10 +18,8 @@ from sklearn.metrics import accuracy_score, f1_score
 from nutime.data.archives import Dataset
 from nutime.data.series import as_series
 from nutime.encoder import NuTime
-from nutime.estimators.base import TrainingSet
 from nutime.estimators.classifier import NuTimeClassifier
-from nutime.finetune.finetuned import FineTuned
-from nutime.finetune.train import LOOKS
+from nutime.finetune.train import MAX_EVALUATIONS, FinetuneConfig, TrainingSet, finetune, seed_from
 
 
 class Name(NamedTuple):
@@ -111,17 +109,22 @@ class Finetune:
         test = _training_set(dataset.X_test, dataset.y_test, classes)
         # One compilation serves all sets of one channel; the others would need one each.
         compiled = len(train.series[0]) == 1
-        params = {"n_models": self.n_models, "random_state": self.seed, "compiled": compiled, **self.changes}
-        fitted: Sequence[FineTuned]
-        if self.selection == "paper":
-            fitted = FineTuned.fit_watching(self.encoder, train, params, watched=test)
-        else:
-            fitted = [FineTuned.fit(self.encoder, train, params)]
-        for selection, models in zip(self._selections(), fitted, strict=True):
-            probabilities = models.probabilities(self.encoder, test.series)
+        params = {"n_estimators": self.n_models, "compiled": compiled, **self.changes}
+        paper = self.selection == "paper"
+        result = finetune(
+            self.encoder,
+            train,
+            FinetuneConfig(**params),
+            seed_from(self.seed),
+            validation=test if paper else None,
+        )
+        params = {**params, "random_state": self.seed}
+        for selection in self._selections():
+            models = result.best if selection == "paper" and result.best else result.last
+            probabilities = np.exp(models.log_probabilities(self.encoder, test.series))
             said = [*probabilities.argmax(-1), probabilities.mean(0).argmax(-1)]
             seconds = time.perf_counter() - start
-            config = {**params, "looks": LOOKS} if selection == "paper" else params
+            config = {**params, "looks": MAX_EVALUATIONS} if selection == "paper" else params
             for name, codes in zip(self._names(selection), said, strict=False):
                 yield Answer(name, scores(dataset.y_test, classes[codes]), seconds, config)
 

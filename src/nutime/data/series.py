@@ -24,10 +24,12 @@ from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 #: One series, ``(channels, length)``, float32 or float64.
 Array: TypeAlias = NDArray[np.floating[Any]]
+#: Series as users give them, in any of the forms above.
+SeriesLike: TypeAlias = ArrayLike
 
 #: Names, in any case, of what is no value of a series, in a file or a DataFrame: its label, its id, its times.
 LABEL_NAMES = frozenset({"label", "class", "target", "y"})

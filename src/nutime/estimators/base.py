@@ -1,43 +1,95 @@
-"""What the four estimators share: reading ``X``, the frozen encoder, saving and loading.
+"""What all estimators share: reading ``X``, the encoder and its device, embeddings computed once, saving.
 
-Two kinds of ``X`` are told apart, because scikit-learn's contract and time series ask for opposite things:
+Two kinds of ``X`` are distinguished, because scikit-learn and time series have opposite conventions:
 
 * a **table** (2-D array, DataFrame of numbers, nested lists of one length): as everywhere in scikit-learn its
   number of columns is fixed by ``fit``, so that a forgotten label column is an error and not a longer series;
-* **series** (a list of arrays, a 3-D array, a DataFrame whose cells are series): each carries its own length,
-  which may change at every call.
+* **series** (a list of arrays, a 3-D array, a DataFrame whose cells are series): each has its own length, which
+  may differ in every call.
 
-Both may be mixed: fitted on a table, an estimator still takes series of any length as a list. The number of
+Both may be mixed: an estimator fitted on a table still accepts series of any length as a list. The number of
 channels is fixed by ``fit`` in either case.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from nutime.data.series import EXPECTED, Array, as_array, as_series, holds_series, is_frame
-from nutime.encoder import NuTime
+from nutime.data.series import EXPECTED, Array, SeriesLike, as_array, as_series, holds_series, is_frame
+from nutime.devices import usable_device
+from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators import storage
+from nutime.finetune.linear import probe_features
+from nutime.progress import Report
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 Float64: TypeAlias = NDArray[np.float64]
 
+# Equal series in different rows of a batch may differ by this much, relative to the embedding's magnitude.
+_FLOAT32_ROUNDING = 1e-5
+
+
+@dataclass(frozen=True)
+class EmbeddedSeries:
+    """Series with their embedding, computed once: ``X`` for any estimator with the same encoder and pool.
+
+    Attributes:
+        series: finite series, as :func:`~nutime.data.series.as_series` returns them.
+        embedding: ``(n, d)``; with many channels a fixed part of the embedding, as
+            :func:`~nutime.finetune.linear.probe_features` describes.
+        encoder: the encoder that computed it.
+        pool: the pool it was computed with.
+        n_columns: columns of the table the series came from, None if it was none.
+    """
+
+    series: list[Array]
+    embedding: NDArray[np.float32]
+    encoder: NuTime
+    pool: str
+    n_columns: int | None = None
+
+    @classmethod
+    def embed(
+        cls,
+        X: SeriesLike,
+        encoder: str | Path | NuTime = DEFAULT_WEIGHTS,
+        pool: str = "cls+mean",
+        *,
+        device: str | torch.device = "auto",
+        verbose: bool | Report = False,
+    ) -> Self:
+        """Embed series; the arguments are those of the estimators and of :meth:`nutime.NuTime.embed`."""
+        series, n_columns = read_series(X)
+        encoder = load_encoder(encoder, device)
+        return cls(series, probe_features(encoder, series, pool, verbose=verbose), encoder, pool, n_columns)
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def take(self, indices: ArrayLike) -> Self:
+        """Return some of the series, with their embedding."""
+        rows = np.arange(len(self))[np.asarray(indices)]
+        return replace(self, series=[self.series[row] for row in rows], embedding=self.embedding[rows])
+
 
 class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
-    """An estimator over a frozen encoder. Subclasses have the parameters ``encoder`` and ``pool``."""
+    """An estimator over a frozen encoder. Subclasses have the parameters ``encoder``, ``pool`` and ``device``."""
 
     encoder: str | Path | NuTime
     pool: str
+    device: str | torch.device
     encoder_: NuTime
     n_channels_in_: int
     n_features_in_: int
@@ -51,19 +103,19 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         return storage.save(self, folder)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Read what :meth:`save` wrote; the estimator predicts as it did before."""
-        estimator = storage.load(folder)
+    def load(cls, folder: str | Path, device: str | torch.device = "auto") -> Self:
+        """Read an estimator written by :meth:`save`; its predictions are those before saving."""
+        estimator = storage.load(folder, device)
         if not isinstance(estimator, cls):
             raise ValueError(f"{folder}: holds a {type(estimator).__name__}, not a {cls.__name__}")
         return estimator
 
-    def arrays(self) -> Arrays:
+    def _arrays(self) -> Arrays:
         """Return the fitted state as arrays, for :mod:`~nutime.estimators.storage`."""
         return {name: np.asarray(getattr(self, name)) for name in self._fitted}
 
-    def restore(self, arrays: Arrays) -> None:
-        """Take up what :meth:`arrays` returned; a ``KeyError`` names what is missing."""
+    def _restore(self, arrays: Arrays) -> None:
+        """Set the fitted state from the result of :meth:`_arrays`; a ``KeyError`` names what is missing."""
         for name in self._fitted:
             setattr(self, name, arrays[name] if arrays[name].ndim else arrays[name].item())
 
@@ -73,36 +125,51 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.three_d_array = True
         return tags
 
-    def _read_first(self, X: Any) -> list[Array]:
-        """Read the ``X`` of ``fit``: load the encoder, and remember what later calls must agree with."""
-        series, columns = read_series(X)
-        self.encoder_ = load_encoder(self.encoder)
-        self.n_channels_in_ = len(series[0])
-        if columns is not None:
-            self.n_features_in_ = columns
-        elif hasattr(self, "n_features_in_"):
-            del self.n_features_in_
-        return series
+    def _start_fit(self, X: SeriesLike | EmbeddedSeries) -> list[Array] | EmbeddedSeries:
+        """Read the ``X`` of ``fit``: load the encoder and record what later calls must agree with.
 
-    def _read(self, X: Any) -> list[Array]:
+        The state of an earlier fit is deleted: a fit that fails or is interrupted leaves an unfitted estimator.
+        """
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        given, n_columns = (X, X.n_columns) if isinstance(X, EmbeddedSeries) else read_series(X)
+        self.encoder_ = load_encoder(self.encoder, self.device)
+        self.n_channels_in_ = len(series_of(given)[0])
+        if n_columns is not None:
+            self.n_features_in_ = n_columns
+        return self._check_embedded(given)
+
+    def _read(self, X: SeriesLike | EmbeddedSeries) -> list[Array] | EmbeddedSeries:
         """Read the ``X`` of a fitted estimator."""
         check_is_fitted(self, ("encoder_", *self._fitted))
-        series, columns = read_series(X)
+        given, n_columns = (X, X.n_columns) if isinstance(X, EmbeddedSeries) else read_series(X)
         name = type(self).__name__
-        expected = getattr(self, "n_features_in_", columns)
-        if columns not in (None, expected):
+        expected = getattr(self, "n_features_in_", n_columns)
+        if n_columns not in (None, expected):
             raise ValueError(
-                f"X has {columns} features, but {name} is expecting {expected} features as input; "
+                f"X has {n_columns} features, but {name} is expecting {expected} features as input; "
                 "give series of another length as a list of arrays or as an array (n, channels, length)"
             )
-        if len(series[0]) != self.n_channels_in_:
-            raise ValueError(
-                f"X has {len(series[0])} channel(s), but {name} was fitted with {self.n_channels_in_}"
-            )
-        return series
+        n_channels = len(series_of(given)[0])
+        if n_channels != self.n_channels_in_:
+            raise ValueError(f"X has {n_channels} channel(s), but {name} was fitted with {self.n_channels_in_}")
+        return self._check_embedded(given)
 
-    def _embed(self, series: list[Array]) -> Float64:
-        return self.encoder_.embed(series, pool=self.pool).astype(np.float64)
+    def _check_embedded(self, X: list[Array] | EmbeddedSeries) -> list[Array] | EmbeddedSeries:
+        if isinstance(X, EmbeddedSeries):
+            if X.pool != self.pool:
+                raise ValueError(f"X was embedded with pool {X.pool!r}, but the estimator has pool {self.pool!r}")
+            if not _same_weights(X.encoder, self.encoder_):
+                raise ValueError("X was embedded by another encoder than the estimator's; embed it again")
+        return X
+
+    def _features(
+        self, X: list[Array] | EmbeddedSeries, count: int | None = None, *, verbose: bool | Report = False
+    ) -> NDArray[np.float32]:
+        """Return ``(n, count)`` values of the embedding, see :func:`~nutime.finetune.linear.probe_features`."""
+        if isinstance(X, EmbeddedSeries) and count in (None, X.embedding.shape[1]):
+            return X.embedding
+        return probe_features(self.encoder_, series_of(X), self.pool, count, verbose=verbose)
 
 
 class StandardisedEstimator(SeriesEstimator):
@@ -111,75 +178,60 @@ class StandardisedEstimator(SeriesEstimator):
     mean_: Float64
     scale_: Float64
 
-    def _place_first(self, X: Any) -> Float64:
-        embedding = self._embed(self._read_first(X))
+    def _fit_points(self, X: SeriesLike | EmbeddedSeries) -> Float64:
+        """Read the ``X`` of ``fit`` and return its standardised embedding."""
+        embedding = self._features(self._start_fit(X)).astype(np.float64)
         scaler = StandardScaler().fit(embedding)
-        self.mean_, self.scale_ = scaler.mean_, scaler.scale_
-        return self._standardise(embedding)
-
-    def _place(self, X: Any) -> Float64:
-        return self._standardise(self._embed(self._read(X)))
-
-    def _standardise(self, embedding: Float64) -> Float64:
+        rounding = _FLOAT32_ROUNDING * np.sqrt(np.square(embedding).mean())
+        self.mean_, self.scale_ = scaler.mean_, np.where(scaler.scale_ > rounding, scaler.scale_, 1)
         return (embedding - self.mean_) / self.scale_
 
+    def _points(self, X: SeriesLike | EmbeddedSeries) -> Float64:
+        """Return the standardised embedding of the ``X`` of a fitted estimator."""
+        return (self._features(self._read(X), len(self.mean_)) - self.mean_) / self.scale_
 
-@dataclass(frozen=True)
-class TrainingSet:
-    """Labelled series as a strategy of :class:`~nutime.estimators.classifier.NuTimeClassifier` receives them.
 
-    Attributes:
-        series: finite series, all with a positive weight.
-        codes: the class of each series, ``0 … n_classes − 1``; every class occurs.
-        sample_weight: the weight of each series.
-        class_weight: the weight of each class, on top of the series' own.
+def load_encoder(encoder: Any, device: str | torch.device = "auto") -> NuTime:
+    """Return the encoder of an estimator: shipped weights by name, a folder, or the encoder itself.
+
+    An encoder object stays on its own device with ``auto``; another device gets a copy of it.
     """
-
-    series: list[Array]
-    codes: NDArray[np.intp]
-    sample_weight: Float64
-    class_weight: Float64
-
-
-class Strategy(Protocol):
-    """A way to learn from labelled series; ``params`` are those of the classifier."""
-
-    @classmethod
-    def fit(cls, encoder: NuTime, training_set: TrainingSet, params: Mapping[str, Any]) -> Self:
-        """Learn; the encoder itself must stay as it is."""
-        ...
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> Self:
-        """Rebuild from what :meth:`arrays` returned."""
-        ...
-
-    def arrays(self) -> Arrays:
-        """Return all that was learned."""
-        ...
-
-    def logits(self, encoder: NuTime, series: list[Array], params: Mapping[str, Any]) -> Float64:
-        """Return ``(n, classes)`` scores whose softmax are the probabilities."""
-        ...
-
-
-def load_encoder(encoder: Any) -> NuTime:
-    """Return the encoder a user named: a shipped name, a folder, or the encoder itself."""
     if isinstance(encoder, NuTime):
-        return encoder
+        if device == "auto" or encoder.device == usable_device(device):
+            return encoder
+        return deepcopy(encoder).to(usable_device(device))
     if not isinstance(encoder, str | Path):
         raise ValueError(f"encoder must be a shipped name, a folder or a NuTime, got {encoder!r}")
-    return NuTime.from_pretrained(encoder)
+    return NuTime.from_pretrained(encoder).to(usable_device(device))
 
 
-def read_series(X: Any) -> tuple[list[Array], int | None]:
+def series_of(X: list[Array] | EmbeddedSeries) -> list[Array]:
+    """Return the series without their embedding."""
+    return X.series if isinstance(X, EmbeddedSeries) else X
+
+
+def take(X: list[Array] | EmbeddedSeries, indices: NDArray[np.intp]) -> list[Array] | EmbeddedSeries:
+    """Return some of the series, with their embedding if there is one."""
+    return X.take(indices) if isinstance(X, EmbeddedSeries) else [X[index] for index in indices]
+
+
+def _same_weights(one: NuTime, other: NuTime) -> bool:
+    if one is other:
+        return True
+    tensors, others = one.state_dict(), other.state_dict()
+    return one.config == other.config and all(
+        torch.equal(tensor.cpu(), others[name].cpu()) for name, tensor in tensors.items()
+    )
+
+
+def read_series(X: SeriesLike) -> tuple[list[Array], int | None]:
     """Return the series of ``X``, and its number of columns if it is a table."""
     table = _as_table(X)
     return (as_series(X), None) if table is None else (as_series(table), table.shape[1])
 
 
 def _as_table(X: Any) -> Any:
-    """Return ``X`` as a 2-D array or frame, or None where its series carry their own lengths."""
+    """Return ``X`` as a 2-D array or frame, or None if its series have their own lengths."""
     if isinstance(X, list | tuple):
         if not X or not all(isinstance(row, list | tuple) for row in X):
             return None
@@ -202,6 +254,6 @@ def _as_table(X: Any) -> Any:
     if dimensions < 2:
         raise ValueError(f"got {dimensions} dimension(s): {EXPECTED}. Reshape your data: X.reshape(1, -1)")
     try:
-        return check_array(array if array.ndim else X, ensure_all_finite=False)  # a sparse matrix makes no array
+        return check_array(array if array.ndim else X, ensure_all_finite=False)  # X itself if it is sparse
     except ValueError as error:  # the lines after the first one repeat the data
         raise ValueError(str(error).partition("\n")[0]) from None

@@ -1,65 +1,75 @@
-"""``NuTimeClassifier``: labelled series in, labels and probabilities out.
-
-How it learns is a *strategy*, a class of :data:`STRATEGIES` that meets :class:`~nutime.estimators.base.Strategy`.
-The classifier itself knows labels, weights and probabilities, and nothing of learning.
-"""
+"""``NuTimeClassifier``: labels, weights and probabilities around a linear probe or fine-tuned models."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.extmath import softmax
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from nutime.checks import check_number
+from nutime.data.series import SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
-from nutime.estimators.base import Arrays, Float64, SeriesEstimator, Strategy, TrainingSet
-from nutime.finetune.ensemble import PROBE_POOL
-from nutime.finetune.finetuned import FineTuned
-from nutime.finetune.probe import LinearProbe
+from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, SeriesEstimator, series_of, take
+from nutime.finetune.ensemble import PROBE_POOL, Ensemble
+from nutime.finetune.linear import LinearProbe
+from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune, seed_from
 
-#: Every way to learn, by the name it has as a parameter.
-STRATEGIES: dict[str, type[Strategy]] = {"probe": LinearProbe, "finetune": FineTuned}
+_STRATEGIES = ("probe", "finetune")
+_HISTORY = "history."  # before the names of its arrays in a saved model
 
 
 class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
     """Classify series of any length, scale and number of channels.
 
-    ``X`` is any form of :mod:`nutime.data.series`; NaN is missing or padding.
+    ``X`` is any form of :mod:`nutime.data.series`, or :class:`~nutime.estimators.base.EmbeddedSeries`; NaN is
+    missing or padding.
 
     Args:
-        strategy: ``probe``: the frozen embedding, standardised, and a logistic regression; seconds on a CPU.
-            ``finetune``: the encoder is trained along with a linear head, and its answer is averaged with that
-            of a probe; slower, and better with more labels.
+        strategy: ``probe``: a logistic regression on the standardised embedding of the frozen encoder; seconds
+            on a CPU. ``finetune``: the encoder is trained together with a linear head, and the probabilities are
+            averaged with those of a probe; slower, and better with more labels.
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
         pool: for ``probe``: how tokens become an embedding, as in :meth:`nutime.NuTime.embed`.
         C: for ``probe``: inverse strength of the logistic regression's penalty.
         trained: for ``finetune``: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.
-        n_models: for ``finetune``: models trained together, whose probabilities are averaged.
-        epochs: for ``finetune``: passes over the series (and 300 steps at least).
-        batch_size: for ``finetune``: series a step.
-        learning_rate: for ``finetune``: peak rate of AdamW; it rises at first and falls to zero.
-        validation: for ``finetune``: share of the series held back to choose each model's best epoch and to stop
-            early; 0 trains the whole schedule on all series and keeps the last state.
-        patience: for ``finetune`` with ``validation``: epochs without a better state after which it stops.
-        class_weight: None, ``balanced``, or a dict from labels to weights (1 where a label is not named).
-        random_state: seed of ``finetune``; ``probe`` draws no random numbers.
-        verbose: whether ``finetune`` shows a progress bar.
+        n_estimators: for ``finetune``: models trained together, whose probabilities are averaged.
+        epochs: for ``finetune``: passes over the series (at least 300 steps).
+        batch_size: for ``finetune``: series per step.
+        learning_rate: for ``finetune``: peak learning rate of AdamW, with linear warm-up and cosine decay.
+        validation_fraction: for ``finetune``: share of the series held out to select each model's best epoch
+            and to stop early; 0 trains the whole schedule on all series and keeps the last state.
+        n_iter_no_change: for ``finetune`` with ``validation_fraction``: epochs without improvement after which
+            training stops.
+        class_weight: None, ``balanced``, or a dict from labels to weights (1 for labels that are not in it).
+        random_state: seed of ``finetune``; ``probe`` is deterministic.
+        verbose: whether ``fit`` shows a progress bar; or a callable that receives (done, total).
+        device: ``auto`` is CUDA if there is one, else the CPU, and an encoder object's own device.
 
     Attributes:
         classes_: the labels, sorted.
-        model_: what the strategy learned.
+        model_: the fitted probe or ensemble.
+        history_: for ``finetune``: arrays ``loss`` (training) and, with ``validation_fraction``,
+            ``validation_score`` (accuracy), one value per epoch.
+        n_epochs_: for ``finetune``: epochs trained.
+        stopped_early_: for ``finetune``: whether training stopped before its last epoch.
         n_channels_in_: channels of the series seen by ``fit``.
         n_features_in_: columns of the table seen by ``fit``, if it was a table.
     """
 
     classes_: NDArray[Any]
-    model_: Strategy
+    model_: LinearProbe | Ensemble
+    history_: dict[str, Float64]
+    n_epochs_: int
+    stopped_early_: bool
     _fitted = ("model_", "classes_")
 
     def __init__(
@@ -70,77 +80,108 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
         pool: str = PROBE_POOL,
         C: float = 1.0,
         trained: str = "all",
-        n_models: int = 1,
+        n_estimators: int = 1,
         epochs: int = 100,
         batch_size: int = 64,
         learning_rate: float = 2e-4,
-        validation: float = 0.0,
-        patience: int = 20,
+        validation_fraction: float = 0.0,
+        n_iter_no_change: int = 20,
         class_weight: str | Mapping[Any, float] | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
+        device: str | torch.device = "auto",
     ) -> None:
         self.strategy = strategy
         self.encoder = encoder
         self.pool = pool
         self.C = C
         self.trained = trained
-        self.n_models = n_models
+        self.n_estimators = n_estimators
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
-        self.validation = validation
-        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
         self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
+        self.device = device
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from labelled series; one of weight 0 counts as if it were not there."""
-        learn = _strategy(self.strategy).fit
-        series = self._read_first(X)
-        labels = _check_labels(y, len(series))
-        weights = _check_weights(sample_weight, len(series))
-        kept = np.flatnonzero(weights)
-        self.classes_, codes = _encode(labels[kept])
-        class_weight = _class_weights(self.class_weight, self.classes_, codes, weights[kept])
-        training_set = TrainingSet([series[index] for index in kept], codes, weights[kept], class_weight)
-        self.model_ = learn(self.encoder_, training_set, self.get_params(deep=False))
+    def fit(self, X: SeriesLike | EmbeddedSeries, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from labelled series; those of weight 0 are ignored."""
+        config = self._finetune_config()
+        given = self._start_fit(X)
+        labels = _check_labels(y, len(given))
+        weights = _check_weights(sample_weight, len(given))
+        used = np.flatnonzero(weights)
+        given, weights = take(given, used), weights[used]
+        classes, targets = _encode(labels[used])
+        class_weight = _class_weights(self.class_weight, classes, targets, weights)
+        if self.strategy == "probe":
+            embedding = self._features(given, verbose=self.verbose)
+            self.model_ = LinearProbe.fit(embedding, targets, weights, class_weight, self.C)
+        else:
+            data = TrainingSet(series_of(given), targets, weights, class_weight, self._probe_embedding(given))
+            seed = seed_from(self.random_state)
+            result = finetune(self.encoder_, data, config, seed, verbose=self.verbose)
+            self.model_ = result.best or result.last
+            self._set_history(result.history, result.stopped_early)
+        self.classes_ = classes
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likeliest label of each series."""
-        codes = self._logits(X).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[codes]
+    def predict(self, X: SeriesLike | EmbeddedSeries) -> NDArray[Any]:
+        """Return the most probable label of each series."""
+        targets = self._logits(X).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[targets]
         return labels
 
-    def predict_proba(self, X: Any) -> Float64:
+    def predict_proba(self, X: SeriesLike | EmbeddedSeries) -> Float64:
         """Return ``(n, classes)`` probabilities, in the order of ``classes_``."""
         probabilities: Float64 = softmax(self._logits(X))
         return probabilities
 
-    def decision_function(self, X: Any) -> Float64:
-        """Return ``(n, classes)`` scores, or for two classes ``(n,)``, positive where the second is likelier."""
+    def decision_function(self, X: SeriesLike | EmbeddedSeries) -> Float64:
+        """Return ``(n, classes)`` logits, or for two classes ``(n,)`` log-odds of the second."""
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
-    def arrays(self) -> Arrays:
-        """Return what the strategy learned."""
-        return self.model_.arrays()
+    def _logits(self, X: SeriesLike | EmbeddedSeries) -> Float64:
+        given = self._read(X)
+        if isinstance(self.model_, LinearProbe):
+            return self.model_.logits(self._features(given, self.model_.coef.shape[1]))
+        return self.model_.logits(self.encoder_, series_of(given), self._probe_embedding(given))
 
-    def restore(self, arrays: Arrays) -> None:
-        """Take up what :meth:`arrays` returned."""
-        self.model_ = _strategy(self.strategy).from_arrays(arrays)
+    def _probe_embedding(self, X: Any) -> NDArray[np.float32] | None:
+        """Return the embedding that probes beside fine-tuned models read, if it is known."""
+        return X.embedding if isinstance(X, EmbeddedSeries) and X.pool == PROBE_POOL else None
 
-    def _logits(self, X: Any) -> Float64:
-        series = self._read(X)
-        return self.model_.logits(self.encoder_, series, self.get_params(deep=False))
+    def _finetune_config(self) -> FinetuneConfig:
+        """Check all parameters, and return those of fine-tuning."""
+        if self.strategy not in _STRATEGIES:
+            raise ValueError(f"strategy must be one of {', '.join(_STRATEGIES)}; got {self.strategy!r}")
+        check_number("C", self.C, "(0, inf)")
+        names = {field.name for field in fields(FinetuneConfig)}
+        params = self.get_params(deep=False)
+        return FinetuneConfig(**{name: value for name, value in params.items() if name in names})
 
+    def _set_history(self, history: Mapping[str, Float64], stopped_early: bool) -> None:
+        self.history_, self.n_epochs_, self.stopped_early_ = dict(history), len(history["loss"]), stopped_early
 
-def _strategy(name: Any) -> type[Strategy]:
-    if name not in STRATEGIES:
-        raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}; got {name!r}")
-    return STRATEGIES[name]
+    def _arrays(self) -> Arrays:
+        history: dict[str, NDArray[Any]] = {}
+        if isinstance(self.model_, Ensemble) and hasattr(self, "history_"):
+            history = {**self.history_, "stopped_early": np.array(self.stopped_early_)}
+        return self.model_.arrays() | {_HISTORY + name: values for name, values in history.items()}
+
+    def _restore(self, arrays: Arrays) -> None:
+        if self.strategy == "probe":
+            self.model_ = LinearProbe.from_arrays(arrays)
+            return
+        history = {k.removeprefix(_HISTORY): v for k, v in arrays.items() if k.startswith(_HISTORY)}
+        self.model_ = Ensemble.from_arrays({k: v for k, v in arrays.items() if not k.startswith(_HISTORY)})
+        if history:  # models of format 1 have none
+            stopped_early = bool(history.pop("stopped_early"))
+            self._set_history(history, stopped_early)
 
 
 def _check_labels(y: Any, n_series: int) -> NDArray[Any]:
@@ -161,12 +202,12 @@ def _check_labels(y: Any, n_series: int) -> NDArray[Any]:
 
 def _encode(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     try:
-        classes, codes = np.unique(labels, return_inverse=True)
-    except TypeError:  # objects that have no order
+        classes, targets = np.unique(labels, return_inverse=True)
+    except TypeError:  # objects without an order
         raise ValueError(f"y mixes {_type_names(labels)}; expected labels of one type") from None
     if len(classes) < 2:
         raise ValueError(f"y has one class, {classes.tolist()[0]!r}; a classifier needs at least 2 classes")
-    return classes, codes
+    return classes, targets
 
 
 def _type_names(labels: Any) -> str:
@@ -186,14 +227,16 @@ def _check_weights(sample_weight: Any, n_series: int) -> Float64:
     return weights
 
 
-def _class_weights(class_weight: Any, classes: NDArray[Any], codes: NDArray[np.intp], weights: Float64) -> Float64:
+def _class_weights(
+    class_weight: Any, classes: NDArray[Any], targets: NDArray[np.intp], weights: Float64
+) -> Float64:
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, Mapping):
         if unknown := [label for label in class_weight if label not in classes.tolist()]:
-            raise ValueError(f"class_weight names {unknown[0]!r}, which is no label of y")
+            raise ValueError(f"class_weight names {unknown[0]!r}, which is not a label in y")
         return np.array([class_weight.get(label, 1) for label in classes.tolist()], dtype=np.float64)
     if class_weight == "balanced":
-        totals = np.bincount(codes, weights)
+        totals = np.bincount(targets, weights)
         return np.asarray(totals.sum() / (len(classes) * totals))
     raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {class_weight!r}")

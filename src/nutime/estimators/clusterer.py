@@ -1,4 +1,4 @@
-"""``NuTimeClusterer``: groups of alike series, by k-means on standardised embeddings."""
+"""``NuTimeClusterer``: groups of similar series, by k-means on standardised embeddings."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.metrics import euclidean_distances, silhouette_score
 from sklearn.utils import check_random_state
 
+from nutime.checks import check_number
+from nutime.data.series import SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
-from nutime.estimators.base import Float64, StandardisedEstimator
+from nutime.estimators.base import EmbeddedSeries, Float64, StandardisedEstimator
 
-#: The silhouette compares all pairs; beyond this many series it is taken over a random sample of them.
-SILHOUETTE_SERIES = 4000
+#: The silhouette compares all pairs; of more series than this, a random sample is taken.
+MAX_SILHOUETTE_SERIES = 4000
 
 
 class NuTimeClusterer(
@@ -28,11 +31,12 @@ class NuTimeClusterer(
     """Cluster series of any length, scale and number of channels.
 
     Args:
-        n_clusters: number of clusters; None takes the one of 2 … ``max_clusters`` with the best silhouette.
+        n_clusters: number of clusters; None selects the one of 2 … ``max_clusters`` with the best silhouette.
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
-        pool: how tokens become an embedding: ``cls``, ``mean`` or ``cls+mean``.
-        max_clusters: the most clusters tried where ``n_clusters`` is None.
-        random_state: seed of the starting points.
+        pool: how tokens become an embedding, as in :meth:`nutime.NuTime.embed`.
+        max_clusters: the largest number tried if ``n_clusters`` is None.
+        random_state: seed of the initial centres.
+        device: ``auto`` is CUDA if there is one, else the CPU, and an encoder object's own device.
 
     Attributes:
         labels_: the cluster of each series seen by ``fit``.
@@ -55,17 +59,22 @@ class NuTimeClusterer(
         pool: str = "cls+mean",
         max_clusters: int = 10,
         random_state: int | np.random.RandomState | None = None,
+        device: str | torch.device = "auto",
     ) -> None:
         self.n_clusters = n_clusters
         self.encoder = encoder
         self.pool = pool
         self.max_clusters = max_clusters
         self.random_state = random_state
+        self.device = device
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: SeriesLike | EmbeddedSeries, y: Any = None) -> Self:
         """Find the clusters; ``y`` is ignored."""
-        points = self._place_first(X)
-        # One seed for all: which number of clusters wins must not depend on the order they are tried in.
+        if self.n_clusters is not None:
+            check_number("n_clusters", self.n_clusters, "[1, inf)", integer=True)
+        check_number("max_clusters", self.max_clusters, "[2, inf)", integer=True)
+        points = self._fit_points(X)
+        # One seed for all: the selected number of clusters must not depend on the order they are tried in.
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         candidates = [_fit_centers(points, count, seed) for count in self._counts(len(points))]
         scores = [_silhouette(points, _nearest(points, centers), seed) for centers in candidates]
@@ -74,13 +83,13 @@ class NuTimeClusterer(
         self.labels_ = _nearest(points, self.cluster_centers_)
         return self
 
-    def predict(self, X: Any) -> NDArray[np.intp]:
+    def predict(self, X: SeriesLike | EmbeddedSeries) -> NDArray[np.intp]:
         """Return the nearest cluster of each series."""
-        return _nearest(self._place(X), self.cluster_centers_)
+        return _nearest(self._points(X), self.cluster_centers_)
 
-    def transform(self, X: Any) -> Float64:
+    def transform(self, X: SeriesLike | EmbeddedSeries) -> Float64:
         """Return the distance of each series to each cluster's centre, ``(n, clusters)``."""
-        return _distances(self._place(X), self.cluster_centers_)
+        return _distances(self._points(X), self.cluster_centers_)
 
     @property
     def _n_features_out(self) -> int:
@@ -88,19 +97,12 @@ class NuTimeClusterer(
 
     def _counts(self, n_series: int) -> list[int]:
         if self.n_clusters is None:
-            _check_count("max_clusters", self.max_clusters, least=2)
             if n_series < 3:
                 raise ValueError(f"choosing n_clusters takes at least 3 series, got n_samples={n_series}")
             return list(range(2, min(self.max_clusters, n_series - 1) + 1))
-        _check_count("n_clusters", self.n_clusters, least=1)
         if self.n_clusters > n_series:
             raise ValueError(f"n_clusters={self.n_clusters} is more than the series given, n_samples={n_series}")
         return [self.n_clusters]
-
-
-def _check_count(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
 
 
 def _fit_centers(points: Float64, count: int, seed: int) -> Float64:
@@ -119,8 +121,8 @@ def _nearest(points: Float64, centers: Float64) -> NDArray[np.intp]:
 
 
 def _silhouette(points: Float64, labels: NDArray[np.intp], seed: int) -> float:
-    if len(points) > SILHOUETTE_SERIES:
-        sample = np.random.default_rng(seed).choice(len(points), SILHOUETTE_SERIES, replace=False)
+    if len(points) > MAX_SILHOUETTE_SERIES:
+        sample = np.random.default_rng(seed).choice(len(points), MAX_SILHOUETTE_SERIES, replace=False)
         points, labels = points[sample], labels[sample]
     defined = 2 <= len(np.unique(labels)) < len(labels)
     return float(silhouette_score(points, labels)) if defined else float("nan")

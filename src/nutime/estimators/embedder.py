@@ -6,19 +6,23 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from nutime.data.series import SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
-from nutime.estimators.base import SeriesEstimator
+from nutime.estimators.base import EmbeddedSeries, SeriesEstimator
+from nutime.finetune.linear import embedding_size
 
 
 class NuTimeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
-    """Turn series into vectors; nothing is learned.
+    """Embed series; ``fit`` learns nothing.
 
     Args:
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
-        pool: how tokens become an embedding: ``cls``, ``mean`` or ``cls+mean``.
+        pool: how tokens become an embedding, as in :meth:`nutime.NuTime.embed`.
+        device: ``auto`` is CUDA if there is one, else the CPU, and an encoder object's own device.
 
     Attributes:
         n_channels_in_: channels of the series seen by ``fit``.
@@ -28,20 +32,26 @@ class NuTimeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesEs
     _n_features_out: int
     _fitted = ("_n_features_out",)
 
-    def __init__(self, encoder: str | Path | NuTime = DEFAULT_WEIGHTS, *, pool: str = "cls+mean") -> None:
+    def __init__(
+        self,
+        encoder: str | Path | NuTime = DEFAULT_WEIGHTS,
+        *,
+        pool: str = "cls+mean",
+        device: str | torch.device = "auto",
+    ) -> None:
         self.encoder = encoder
         self.pool = pool
+        self.device = device
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Load the encoder and note the number of channels."""
-        series = self._read_first(X)
-        self._n_features_out = self._embed(series[:1]).shape[1]
+    def fit(self, X: SeriesLike | EmbeddedSeries, y: Any = None) -> Self:
+        """Load the encoder and record the number of channels."""
+        self._start_fit(X)
+        self._n_features_out = embedding_size(self.encoder_.config, self.pool, self.n_channels_in_)
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float32]:
-        """Return one vector a series, ``(n, d)`` float32."""
-        series = self._read(X)
-        return self.encoder_.embed(series, pool=self.pool)
+    def transform(self, X: SeriesLike | EmbeddedSeries) -> NDArray[np.float32]:
+        """Return one vector per series, ``(n, d)`` float32."""
+        return self._features(self._read(X), self._n_features_out)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

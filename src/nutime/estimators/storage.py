@@ -3,10 +3,10 @@
 ::
 
     estimator.json          format, class, parameters, labels
-    estimator.safetensors   all that was learned, as arrays
+    estimator.safetensors   the fitted state, as arrays
     encoder/                the encoder, as written by NuTime.save
 
-The folder is complete: neither the weights the encoder came from nor scikit-learn's version matter any more.
+The folder is complete: it depends neither on the weights the encoder came from nor on scikit-learn's version.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from nutime.atomic import replace_folder
+from nutime.devices import usable_device
 from nutime.documents import one_line, read_document
 from nutime.encoder import NuTime, shipped_weights
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from nutime.estimators.base import SeriesEstimator
 
 #: Raised when what is written can no longer be read by older versions.
-FORMAT = 1
+FORMAT = 2
 DOCUMENT, _ARRAYS, _ENCODER = "estimator.json", "estimator.safetensors", "encoder"
 _HOMES = {
     "NuTimeClassifier": "nutime.estimators.classifier",
@@ -38,17 +40,21 @@ _HOMES = {
     "NuTimeDetector": "nutime.estimators.detector",
     "NuTimeEmbedder": "nutime.estimators.embedder",
 }
+#: Parameters by their names in format 1.
+_RENAMED = {"n_models": "n_estimators", "validation": "validation_fraction", "patience": "n_iter_no_change"}
+#: Parameters that are not saved: the encoder has its own folder, and the device belongs to the machine.
+_NOT_SAVED = ("encoder", "device")
 _LABEL_KINDS = "biufUO"
-_LABEL_BYTES = 2**28  # a dtype of text may claim gigabytes for a label
+_MAX_LABEL_BYTES = 2**28  # a text dtype in a damaged file may claim gigabytes per label
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def save(estimator: SeriesEstimator, folder: str | Path) -> Path:
-    """Write a fitted estimator and its encoder into ``folder``; what is there already is replaced."""
+    """Write a fitted estimator and its encoder as ``folder``; an error leaves the folder as it was."""
     params = {
         name: _plain(value, f"parameter {name}")
         for name, value in estimator.get_params(deep=False).items()
-        if name != "encoder"  # it travels in its own folder
+        if name not in _NOT_SAVED
     }
     document = {
         "format": FORMAT,
@@ -59,25 +65,25 @@ def save(estimator: SeriesEstimator, folder: str | Path) -> Path:
     }
     if hasattr(estimator, "classes_"):
         document["classes"] = _encode_labels(estimator.classes_)
-    folder = Path(folder)
-    estimator.encoder_.save(folder / _ENCODER)
-    arrays = {name: np.ascontiguousarray(array) for name, array in estimator.arrays().items()}
-    save_file(arrays, folder / _ARRAYS)
-    (folder / DOCUMENT).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    return folder
+    arrays = {name: np.ascontiguousarray(array) for name, array in estimator._arrays().items()}
+    with replace_folder(folder) as fresh:
+        estimator.encoder_.save(fresh / _ENCODER)
+        save_file(arrays, fresh / _ARRAYS)
+        (fresh / DOCUMENT).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    return Path(folder)
 
 
-def load(folder: str | Path, device: torch.device | str = "cpu") -> Any:
+def load(folder: str | Path, device: torch.device | str = "auto") -> Any:
     """Read an estimator of whichever class was saved in ``folder``, to compute on a device."""
     folder = Path(folder)
     path = folder / DOCUMENT
     document = read_document(path, "estimator", FORMAT)
     arrays = _read_arrays(folder / _ARRAYS)
-    encoder = NuTime.from_pretrained(folder / _ENCODER).to(device)
+    encoder = NuTime.from_pretrained(folder / _ENCODER).to(usable_device(device))
     try:
         home = import_module(_HOMES[document["class"]])
-        params = {name: _from_plain(value) for name, value in document["params"].items()}
-        estimator: SeriesEstimator = getattr(home, document["class"])(encoder=encoder, **params)
+        params = {_RENAMED.get(name, name): _from_plain(value) for name, value in document["params"].items()}
+        estimator: SeriesEstimator = getattr(home, document["class"])(encoder=encoder, device=device, **params)
         estimator.encoder_ = encoder
         estimator.n_channels_in_ = int(document["n_channels_in"])
         if document["n_features_in"] is not None:
@@ -87,16 +93,16 @@ def load(folder: str | Path, device: torch.device | str = "cpu") -> Any:
     except _DAMAGE as error:
         raise ValueError(f"{path}: not written by nutime, or damaged ({one_line(error)})") from None
     try:
-        estimator.restore(arrays)
+        estimator._restore(arrays)
     except _DAMAGE as error:
         raise ValueError(f"{folder / _ARRAYS}: does not fit {DOCUMENT} ({one_line(error)})") from None
     return estimator
 
 
-def open_model(name: str | Path, device: torch.device | str = "cpu") -> Any:
+def open_model(name: str | Path, device: torch.device | str = "auto") -> Any:
     """Load an encoder by shipped name, folder or hub id, or an estimator from its folder, onto a device."""
     fitted = str(name) not in shipped_weights() and Path(name, DOCUMENT).is_file()
-    return load(name, device) if fitted else NuTime.from_pretrained(name).to(device)
+    return load(name, device) if fitted else NuTime.from_pretrained(name).to(usable_device(device))
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -107,7 +113,7 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _plain(value: Any, where: str) -> Any:
-    """Return a value as JSON holds it; a dict becomes pairs, since JSON's keys can only be text."""
+    """Return a value for JSON; a dict becomes pairs, because JSON's keys can only be text."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, dict):
@@ -129,7 +135,7 @@ def _encode_labels(labels: NDArray[Any]) -> dict[str, Any]:
 
 def _decode_labels(document: dict[str, Any]) -> NDArray[Any]:
     dtype, values = np.dtype(document["dtype"]), document["values"]
-    if dtype.kind not in _LABEL_KINDS or not 0 <= dtype.itemsize * len(values) <= _LABEL_BYTES:
+    if dtype.kind not in _LABEL_KINDS or not 0 <= dtype.itemsize * len(values) <= _MAX_LABEL_BYTES:
         raise ValueError(f"{len(values)} labels of dtype {dtype}")
     labels = np.array(values, dtype)
     if labels.ndim != 1:

@@ -134,10 +134,10 @@ class Neighbour(NamedTuple):
 class _Placed:
     """Lets an estimator take points for series, so that nothing is embedded twice."""
 
-    def _place_first(self, X: Any) -> Any:
+    def _fit_points(self, X: Any) -> Any:
         return X
 
-    def _place(self, X: Any) -> Any:
+    def _points(self, X: Any) -> Any:
         return X
 
 

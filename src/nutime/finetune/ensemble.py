@@ -1,246 +1,200 @@
-"""Several models of one kind as one: their parameters stacked, the network mapped over them.
+"""Several models of one architecture, their parameters stacked along a leading dimension.
 
-Unusual here: there is no module that holds the models. Parameters are tensors with a leading dimension, and the
-network is a function of them; mapped over that dimension, five models are one program of larger products.
+The network is a function of its parameters. On CUDA it is mapped over them with vmap, which makes five models one
+program of larger matrix products, 1.48 times the time of one model on an H200. A CPU is busy with one model and
+computes them one after another.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Any, Literal, Self, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
-from torch.nn import functional as F
+from torch.func import functional_call, vmap
 
-from nutime.data.crops import FlatSeries, crop
-from nutime.data.series import Array
-from nutime.encoder import NuTime
-from nutime.finetune.features import probe_features
+from nutime.data.series import Array, resample
+from nutime.encoder import NuTime, seeded
+from nutime.finetune.linear import Float64, probe_features
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import points_for, pooled_size
 from nutime.model.noise import Noise
 
 Trained = Literal["all", "head", "scratch"]
-State = dict[str, Tensor]
+#: Parameters and buffers by name, each ``(models, …)``.
+State: TypeAlias = dict[str, Tensor]
 
-#: What of the trained network's tokens the head reads.
+#: The pool that the head of a trained network reads.
 POOL = "upper"
-#: What of the pretrained encoder's a probe reads, be it all there is or beside a trained network.
+#: The pool of the pretrained encoder that a probe reads, alone or beside a trained network.
 PROBE_POOL = "resolutions"
 #: Added to the variance of an embedding before dividing by its root.
 VARIANCE_EPSILON = 1e-5
-#: Values a pass may hold in activations; larger batches are computed piece by piece.
-_ROOM = {"cpu": 2**28, "mps": 2**28, "cuda": 2**32}
-_ALIGNMENT = 8
+#: Values that the activations of a forward pass may take; larger batches are computed in chunks.
+_MEMORY_BUDGET = {"cpu": 2**28, "cuda": 2**32}
+_MAX_CHUNK = 256
+_thread = threading.local()
 
 
-class _Classifier(nn.Module):
-    """What one model learns: the network, and a linear head on its normalised embedding."""
+@dataclass(frozen=True)
+class Ensemble:
+    """Fine-tuned models. The probability of a class is the mean over all networks and, unless they were trained
+    from scratch, as many probes of the pretrained encoder.
 
-    def __init__(self, encoder: NuTime, classes: int) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.head = nn.Linear(pooled_size(encoder.config, POOL), classes)
-
-    def forward(self, views: Tensor, noise: Noise | None) -> Tensor:
-        """Return the embedding; what it is normalised by is not known to one model."""
-        return self.encoder.pooled(views, POOL, noise).float()
-
-
-class Stack:
-    """Functions of stacked parameters: what is common to models that differ in their values only."""
-
-    def __init__(self, encoder: NuTime, channels: int, classes: int) -> None:
-        self.device = encoder.device
-        self.config = encoder.config.replace(channels=channels)
-        self._classes = classes
-
-    def start(self, encoder: NuTime, models: int, trained: Trained, seed: int) -> Parameters:
-        """Make new models, each with a head (and a channel projection) of its own."""
-        members = []
-        given = encoder.state_dict()
-        if trained == "scratch":  # without what was learned, but with what was fitted to data
-            learned_before = dict(encoder.named_parameters())
-            given = {name: value for name, value in given.items() if name not in learned_before}
-        with torch.random.fork_rng(devices=[]):
-            for member in range(models):
-                torch.manual_seed(seed + member)
-                model = _Classifier(NuTime(self.config), self._classes).to(self.device)
-                own = model.encoder.state_dict()
-                known = {k: v for k, v in given.items() if k in own and v.shape == own[k].shape}
-                model.encoder.load_state_dict(known, strict=False)
-                members.append(model)
-        parameters, buffers = stack_module_state(members)
-        kept_buffers = members[0].state_dict().keys() - parameters.keys()
-        learned = {k: v.detach() for k, v in parameters.items() if trained != "head" or k.startswith("head")}
-        fixed = {k: v.detach() for k, v in parameters.items() if k not in learned}
-        return Parameters(learned, fixed | {name: buffers[name] for name in kept_buffers})
-
-    def views(self, flat: FlatSeries, chosen: Tensor, begin: Tensor, share: Tensor) -> Tensor:
-        """Cut ``(models, batch)`` chosen series, all channels of a series alike."""
-        channels, length = self.config.channels, points_for(self.config, POOL)
-        channel = torch.arange(channels, device=self.device)
-        index = (chosen[..., None] * channels + channel).flatten()
-        begin, share = (draw.flatten().repeat_interleave(channels) for draw in (begin, share))
-        return crop(flat, index, begin, share, length).view(*chosen.shape, channels, length)
-
-    def embedding_of(self, state: State, flat: FlatSeries, chosen: Tensor) -> Tensor:
-        """Return ``(models, n, d)`` for ``(models, n)`` chosen series, uncut, without dropout."""
-        pieces = chosen.split(self.room(len(chosen)), dim=1)  # type: ignore[no-untyped-call]
-        whole = (self.views(flat, piece, torch.zeros_like(piece), torch.ones_like(piece)) for piece in pieces)
-        return torch.cat([self.embedding(state, views) for views in whole], dim=1)
-
-    def embedding(self, state: State, views: Tensor) -> Tensor:
-        """Return ``(models, batch, d)`` for ``(models, batch, channels, length)`` views, without dropout."""
-        return _mapped_embedding(self.config, self.device, compiled=False)(_of_encoder(state), views)
-
-    def log_probabilities(self, state: State, center: Tensor, embedding: Tensor, frozen: Tensor | None) -> Tensor:
-        """Return ``(models, batch, classes)``: what every model says, averaged with what its probe says.
-
-        Args:
-            state: the parameters.
-            center: ``(models, 2, d)``, what normalises the embedding and, after it, the frozen one.
-            embedding: ``(models, batch, …)``, the models' own.
-            frozen: ``(batch, …)``, the pretrained encoder's, which the probes read; None where there are none.
-        """
-        size = embedding.shape[-1]
-        said = _linear(state, "head", normalised(embedding, center[..., :size])).log_softmax(-1)
-        if frozen is None:
-            return said
-        beside = _linear(state, "probe", normalised(frozen[None], center[..., size:])).log_softmax(-1)
-        return torch.logaddexp(said, beside) - math.log(2)
-
-    def training_logits(self, state: State, views: Tensor, seeds: Tensor, *, compiled: bool = False) -> Tensor:
-        """Return the logits of a training batch: dropout by ``seeds``, normalised by its own statistics."""
-        embedding = _mapped_embedding(self.config, self.device, compiled)(_of_encoder(state), views, seeds)
-        return _linear(state, "head", normalised(embedding, center_of(embedding)))
-
-    def room(self, models: int) -> int:
-        """Return how many series of every model fit into the room for activations."""
-        config = self.config
-        windows = points_for(config, POOL) // config.window
-        embedding = config.channels * (8 * config.dim + 4 * config.window)
-        layers = config.depth * (8 * config.dim + 4 * config.heads * config.head_dim + 3 * config.mlp_dim)
-        return max(1, _ROOM[self.device.type] // (models * windows * (embedding + layers)))
-
-
-class Parameters:
-    """The parameters of all models; those that learn lie in a few large tensors, which one kernel each updates.
-
-    Where that is quick the transformer computes in half precision; the tokens' embedding and the head do not. The
-    head has a tensor of its own: whatever its size, the encoder's parameters lie alike, and are compiled once.
+    Attributes:
+        state: ``encoder.…``, ``head.…`` and ``probe.…`` of all models.
+        center: ``(models, 2, d)`` mean and variance of the training series' embeddings: of the trained network's,
+            followed by the probe's.
     """
 
-    def __init__(self, learned: State, fixed: State) -> None:
-        self._fixed = fixed
-        self._groups = [
-            {name: value.shape for name, value in learned.items() if _group(name) == group} for group in range(3)
-        ]
-        self._groups = [group for group in self._groups if group]
-        self.leaves = [
-            torch.cat([_aligned(learned[name].flatten(1)) for name in group], dim=1).requires_grad_()
-            for group in self._groups
-        ]
+    state: State
+    center: Tensor
 
-    @torch.no_grad()
-    def begin(self, head: Sequence[Tensor], probe: Sequence[Tensor]) -> None:
-        """Put heads in the place of those the models were made with, and probes beside them, which stay.
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Rebuild an ensemble; a ``KeyError`` names what is missing."""
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        center = tensors.pop("center")
+        return cls(tensors, center)
 
-        Both are weights ``(models, classes, d)`` and biases ``(models, classes)``.
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return parameters and statistics by name."""
+        return {name: tensor.cpu().numpy() for name, tensor in (self.state | {"center": self.center}).items()}
+
+    def logits(
+        self, encoder: NuTime, series: list[Array], embedding: NDArray[np.float32] | None = None
+    ) -> Float64:
+        """Return the logarithm of the mean probabilities, ``(n, classes)``; see :meth:`log_probabilities`."""
+        members = torch.from_numpy(self.log_probabilities(encoder, series, embedding))
+        logits: Float64 = (members.logsumexp(0) - math.log(len(members))).numpy()
+        return logits
+
+    @torch.inference_mode()
+    def log_probabilities(
+        self, encoder: NuTime, series: list[Array], embedding: NDArray[np.float32] | None = None
+    ) -> Float64:
+        """Return the log-probabilities of every model, ``(models, n, classes)``.
+
+        Args:
+            encoder: the pretrained encoder.
+            series: as :func:`~nutime.data.series.as_series` returns them.
+            embedding: their embedding by the encoder with :data:`PROBE_POOL`, if it is known.
         """
-        own = _by_name(self._groups[-1], self.leaves[-1])
-        for name, start, fixed in zip(("weight", "bias"), head, probe, strict=True):
-            own[f"head.{name}"].copy_(start)
-            self._fixed[f"probe.{name}"] = fixed
-
-    def exact(self) -> State:
-        """Return the parameters by name, as they are."""
-        state = dict(self._fixed)
-        for group, leaf in zip(self._groups, self.leaves, strict=True):
-            state |= _by_name(group, leaf.detach())
-        return state
-
-    def for_training(self) -> State:
-        """Return the parameters by name, in the precision of a training step, with a way back for gradients."""
-        state = {name: _narrowed(name, value) for name, value in self._fixed.items()}
-        for group, leaf in zip(self._groups, self.leaves, strict=True):
-            state |= _by_name(group, _narrowed(next(iter(group)), leaf))
-        return state
-
-
-def _group(name: str) -> int:
-    """Say where a parameter lies: with the transformer's, the tokens' or the head's."""
-    if name.startswith("head."):
-        return 2
-    return 0 if name.startswith(("encoder.transformer.", "encoder.norm.")) else 1
+        config = encoder.config.replace(channels=len(series[0]))
+        state = {name: tensor.to(encoder.device) for name, tensor in self.state.items()}
+        center = self.center.to(encoder.device)
+        n_features = state["probe.weight"].shape[-1] if "probe.weight" in state else 0
+        if embedding is not None and embedding.shape[1] != n_features:
+            embedding = None
+        chunk_size = min(_MAX_CHUNK, max_batch(config, len(center), encoder.device))
+        parts = []
+        for start in range(0, len(series), chunk_size):
+            chunk = series[start : start + chunk_size]
+            batch = torch.from_numpy(resample(chunk, points_for(config, POOL))).to(encoder.device)
+            own = embed(config, state, batch.expand(len(center), *batch.shape))
+            frozen = None
+            if n_features:
+                known = None if embedding is None else embedding[start : start + chunk_size]
+                frozen = probe_features(encoder, chunk, PROBE_POOL, n_features) if known is None else known
+                frozen = torch.from_numpy(frozen).to(encoder.device)
+            parts.append(log_probabilities(state, center, own, frozen).double().cpu())
+        result: Float64 = torch.cat(parts, dim=1).numpy()
+        return result
 
 
-def _narrowed(name: str, value: Tensor) -> Tensor:
-    return value.bfloat16() if _group(name) == 0 and _half_is_quick(value.device.type) else value
+def initial_state(
+    encoder: NuTime, config: NuTimeConfig, n_classes: int, n_models: int, trained: Trained, seed: int
+) -> tuple[State, State]:
+    """Return the parameters to train and the tensors that stay as they are.
+
+    Each model has its own random head (and channel projection); the rest is the encoder's unless ``trained`` is
+    ``scratch``.
+    """
+    pretrained = encoder.state_dict()
+    if trained == "scratch":  # without parameters, but with buffers that were fitted to the pretraining data
+        parameters = dict(encoder.named_parameters())
+        pretrained = {name: value for name, value in pretrained.items() if name not in parameters}
+    members = []
+    for member in range(n_models):
+        with seeded(seed + member):
+            network, head = NuTime(config), nn.Linear(pooled_size(config, POOL), n_classes)
+        own = network.state_dict()
+        fitting = {k: v for k, v in pretrained.items() if k in own and v.shape == own[k].shape}
+        network.load_state_dict(fitting, strict=False)
+        members.append(nn.ModuleDict({"encoder": network, "head": head}).to(encoder.device))
+    states = [model.state_dict() for model in members]
+    stacked = {name: torch.stack([state[name] for state in states]) for name in states[0]}
+    names = [name for name, _ in members[0].named_parameters() if trained != "head" or name.startswith("head.")]
+    return {name: stacked.pop(name).requires_grad_() for name in names}, stacked
+
+
+def embed(
+    config: NuTimeConfig, state: State, views: Tensor, seeds: Tensor | None = None, *, compiled: bool = False
+) -> Tensor:
+    """Return ``(models, batch, d)`` for ``(models, batch, channels, length)`` views; with seeds, with dropout."""
+    network = {name: value for name, value in state.items() if name.startswith("encoder.")}
+    function = _embedding_function(config, views.device, compiled)
+    return function(network, views) if seeds is None else function(network, views, seeds)
+
+
+def training_logits(
+    config: NuTimeConfig, state: State, views: Tensor, seeds: Tensor, *, compiled: bool = False
+) -> Tensor:
+    """Return the logits of a training batch: dropout by ``seeds``, normalised by the batch's own statistics."""
+    embedding = embed(config, state, views, seeds, compiled=compiled)
+    return _linear(state, "head", normalised(embedding, center_of(embedding)))
+
+
+def log_probabilities(state: State, center: Tensor, embedding: Tensor, frozen: Tensor | None) -> Tensor:
+    """Return ``(models, batch, classes)``: every network, averaged with its probe.
+
+    Args:
+        state: the parameters.
+        center: ``(models, 2, d)``, as in :class:`Ensemble`.
+        embedding: ``(models, batch, …)`` by the trained networks.
+        frozen: ``(batch, …)`` by the pretrained encoder, for the probes; None if there are none.
+    """
+    size = embedding.shape[-1]
+    network = _linear(state, "head", normalised(embedding, center[..., :size])).log_softmax(-1)
+    if frozen is None:
+        return network
+    probe = _linear(state, "probe", normalised(frozen[None], center[..., size:])).log_softmax(-1)
+    return torch.logaddexp(network, probe) - math.log(2)
+
+
+def max_batch(config: NuTimeConfig, n_models: int, device: torch.device) -> int:
+    """Return how many series per model fit into the memory budget for activations."""
+    windows = points_for(config, POOL) // config.window
+    tokens = config.channels * (8 * config.dim + 4 * config.window)
+    layers = config.depth * (8 * config.dim + 4 * config.heads * config.head_dim + 3 * config.mlp_dim)
+    return max(1, _MEMORY_BUDGET[device.type] // (n_models * windows * (tokens + layers)))
+
+
+def in_training_precision(state: State) -> State:
+    """Return the parameters with the transformer's in bfloat16 if the device has matrix units for it."""
+    return {
+        name: value.bfloat16()
+        if name.startswith(("encoder.transformer.", "encoder.norm.")) and _has_fast_bfloat16(value.device.type)
+        else value
+        for name, value in state.items()
+    }
 
 
 @cache
-def _half_is_quick(device: str) -> bool:
-    """Whether there are units for products in half precision, as some processors have too."""
+def _has_fast_bfloat16(device: str) -> bool:
     has_amx = getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)  # private: another torch may lack it
     return device == "cuda" or (device == "cpu" and has_amx())
 
 
-def _by_name(shapes: dict[str, torch.Size], flat: Tensor) -> State:
-    sizes = [shape[1:].numel() for shape in shapes.values()]
-    pieces = flat.split([size + -size % _ALIGNMENT for size in sizes], dim=1)  # type: ignore[no-untyped-call]
-    return {
-        name: (piece if piece.shape[1] == size else piece[:, :size]).view(shape)
-        for (name, shape), size, piece in zip(shapes.items(), sizes, pieces, strict=True)
-    }
-
-
-def _aligned(rows: Tensor) -> Tensor:
-    """Pad rows so that what follows them begins where matrix products like it."""
-    return F.pad(rows, (0, -rows.shape[1] % _ALIGNMENT))
-
-
-@cache
-def _embedding(config: NuTimeConfig, device: torch.device) -> Callable[..., Tensor]:
-    """Return a function of one model's parameters, its views and a seed; one for all fits, so compiled once."""
-    model = _Classifier(NuTime(config), classes=1).to(device)
-
-    def embed(state: State, views: Tensor, seed: Tensor | None = None) -> Tensor:
-        noise = None if seed is None else Noise(seed, row_names(len(views), views.device))
-        embedding: Tensor = functional_call(model, state, (views, noise))
-        return embedding
-
-    return embed
-
-
-@cache
-def _mapped_embedding(config: NuTimeConfig, device: torch.device, compiled: bool) -> Callable[..., Tensor]:
-    embed = _embedding(config, device)
-    if device.type == "cuda":
-        return torch.compile(vmap(embed), dynamic=False) if compiled else vmap(embed)
-
-    def one_by_one(state: State, *others: Tensor) -> Tensor:
-        # A processor is busy with one model, and products of several at once are slower than one after another.
-        members = ({name: value[model] for name, value in state.items()} for model in range(len(others[0])))
-        return torch.stack([embed(member, *own) for member, *own in zip(members, *others, strict=True)])
-
-    return one_by_one
-
-
-def _of_encoder(state: State) -> State:
-    return {name: value for name, value in state.items() if name.startswith("encoder.")}
-
-
-def _linear(state: State, name: str, normal: Tensor) -> Tensor:
-    return normal @ state[f"{name}.weight"].mT + state[f"{name}.bias"][:, None]
-
-
 def normalised(embedding: Tensor, center: Tensor) -> Tensor:
-    """Return embeddings with the mean and variance in ``center`` taken out."""
+    """Return embeddings normalised by the mean and variance in ``center``."""
     return (embedding - center[:, :1]) * (center[:, 1:] + VARIANCE_EPSILON).rsqrt()
 
 
@@ -249,11 +203,50 @@ def center_of(embedding: Tensor) -> Tensor:
     return torch.stack([embedding.mean(1), embedding.var(1, unbiased=False)], dim=1)
 
 
-def frozen_embedding(encoder: NuTime, series: list[Array], count: int | None = None) -> Tensor:
-    """Return ``(n, count)``: what probes read, as many values as a fitted one reads or a new one may."""
-    return torch.from_numpy(probe_features(encoder, series, PROBE_POOL, count)).to(encoder.device)
-
-
 def row_names(count: int, device: torch.device) -> Tensor:
-    """Return the names of a batch's rows, as :class:`~nutime.model.noise.Noise` wants them."""
+    """Return the names of a batch's rows for :class:`~nutime.model.noise.Noise`."""
     return torch.arange(count, dtype=torch.int32, device=device)
+
+
+def _linear(state: State, name: str, inputs: Tensor) -> Tensor:
+    return inputs @ state[f"{name}.weight"].mT + state[f"{name}.bias"][:, None]
+
+
+class _Pooled(nn.Module):
+    def __init__(self, config: NuTimeConfig) -> None:
+        super().__init__()
+        self.encoder = NuTime(config)
+
+    def forward(self, views: Tensor, noise: Noise | None) -> Tensor:
+        return self.encoder.pooled(views, POOL, noise).float()
+
+
+def _embedding_function(config: NuTimeConfig, device: torch.device, compiled: bool) -> Callable[..., Tensor]:
+    """Return a function of stacked parameters, views and seeds, compiled once for all fits of a thread.
+
+    It is not shared by threads: ``functional_call`` puts the parameters into the module during the call.
+    """
+    functions: dict[Any, Callable[..., Tensor]] = _thread.__dict__.setdefault("functions", {})
+    key = (config, device, compiled)
+    if key not in functions:
+        functions[key] = _make_embedding_function(config, device, compiled)
+    return functions[key]
+
+
+def _make_embedding_function(config: NuTimeConfig, device: torch.device, compiled: bool) -> Callable[..., Tensor]:
+    with seeded(0):
+        module = _Pooled(config).to(device)
+
+    def embed_one(state: State, views: Tensor, seed: Tensor | None = None) -> Tensor:
+        noise = None if seed is None else Noise(seed, row_names(len(views), views.device))
+        embedding: Tensor = functional_call(module, state, (views, noise))
+        return embedding
+
+    def embed_one_by_one(state: State, *inputs: Tensor) -> Tensor:
+        members = zip(*(value.unbind(0) for value in state.values()), strict=True)
+        own_states = (dict(zip(state, member, strict=True)) for member in members)
+        return torch.stack([embed_one(own, *given) for own, *given in zip(own_states, *inputs, strict=True)])
+
+    if device.type != "cuda":
+        return embed_one_by_one
+    return torch.compile(vmap(embed_one), dynamic=False) if compiled else vmap(embed_one)

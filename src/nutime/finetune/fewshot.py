@@ -1,13 +1,13 @@
-"""Few-shot learning: what a handful of labelled series a class are worth (paper, Section 4.3).
+"""Few-shot learning: accuracy after training on a handful of labelled series per class (paper, Section 4.3).
 
-An episode is a new task with a fresh model: some series of every class are drawn from the training series, a model
-that starts from the encoder is fine-tuned on them alone, and it answers for the test series of these classes.
-Unusual here: a group of episodes is one program, the stacked models of :mod:`~nutime.finetune.train`. How many
-are trained together changes time and memory; an episode depends on the seed and its number only.
+An episode is a new task with a new model: some series of every class are drawn from the training series, a model
+that starts from the encoder is fine-tuned on them alone, and it predicts the test series of these classes. Groups
+of episodes are trained together as stacked models, see :mod:`~nutime.finetune.train`. The size of a group changes
+time and memory; an episode depends on the seed and its number only.
 
 The paper states 5 shots and 100 episodes, and follows Narwariya et al. (2020, arXiv:1909.07155), whose tasks have
-as many classes as their data set. So here: all classes unless ``ways`` says otherwise, shots from the training
-split, and the whole test split as queries.
+as many classes as their data set. So here: all classes unless ``ways`` is given, shots from the training split,
+and the whole test split as queries.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.data.series import Array, as_series
+from nutime.checks import check_number
+from nutime.data.series import Array, SeriesLike, as_series
 from nutime.encoder import NuTime
-from nutime.estimators.base import Float64, TrainingSet
-from nutime.finetune.finetuned import FineTuned
-from nutime.finetune.train import FinetuneConfig, Trainer
+from nutime.finetune.ensemble import PROBE_POOL
+from nutime.finetune.linear import Float64, probe_features
+from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune
 
 #: Episodes trained together: each takes about 50 MB of parameters and moments with the paper's network.
-GROUPS = {"cpu": 20, "mps": 20, "cuda": 100}
+GROUP_SIZES = {"cpu": 20, "cuda": 100}
 
 
 def few_shot(
     encoder: NuTime,
-    X: Any,
+    X: SeriesLike,
     y: Any,
-    X_test: Any,
+    X_test: SeriesLike,
     y_test: Any,
     *,
     shots: int = 5,
@@ -43,97 +44,88 @@ def few_shot(
     """Return the accuracy of every episode, ``(episodes,)``.
 
     Args:
-        encoder: where every model starts; it stays as it is.
+        encoder: the start of every model; it is not changed.
         X: series to draw the shots from, in any form of :mod:`nutime.data.series`.
         y: their labels.
-        X_test: series every episode is asked about.
+        X_test: series that every episode predicts.
         y_test: their labels, each of which must occur in ``y``.
-        shots: series drawn of every class; one that has fewer gives all it has, some of them again.
+        shots: series drawn of every class; of a class with fewer, some are drawn again.
         episodes: tasks drawn.
-        ways: classes of a task, drawn anew in each; all of them unless given.
+        ways: classes of a task, drawn for each; all of them unless given.
         seed: of tasks and models; fewer episodes are the first ones of more.
-        params: those of :class:`~nutime.finetune.train.FinetuneConfig`, but for ``n_models`` and ``validation``.
+        params: those of :class:`~nutime.finetune.train.FinetuneConfig`, except ``n_estimators`` and
+            ``validation_fraction``.
     """
+    if params.get("validation_fraction"):
+        raise ValueError("few-shot models are trained on all their shots: validation_fraction must be 0")
+    check_number("shots", shots, "[1, inf)", integer=True)
+    check_number("episodes", episodes, "[1, inf)", integer=True)
     series, queries = as_series(X), as_series(X_test)
-    classes, codes = np.unique(np.asarray(y), return_inverse=True)
-    truth = _encode(np.asarray(y_test), classes)
-    _check(series, codes, queries, truth, shots, episodes)
-    tasks = [_draw_task(codes, truth, shots, ways, np.random.default_rng([seed, n])) for n in range(episodes)]
+    classes, targets = np.unique(np.asarray(y), return_inverse=True)
+    test_targets = _encode(np.asarray(y_test), classes)
+    _check(series, targets, queries, test_targets)
+    rngs = [np.random.default_rng([seed, episode]) for episode in range(episodes)]
+    tasks = [draw_task(targets, test_targets, shots, ways, rng) for rng in rngs]
     model_seed = int(np.random.default_rng(seed).integers(2**31))
+    embedding = None
+    if params.get("trained") != "scratch":
+        embedding = probe_features(encoder, series, PROBE_POOL)  # once for all groups
     accuracies = []
-    size = GROUPS[encoder.device.type]
+    size = GROUP_SIZES[encoder.device.type]
     for first in range(0, episodes, size):
         group = tasks[first : first + size]
-        places = np.stack([place for place, _ in group])
-        models = _train(
+        numbers = np.stack([number for number, _ in group])
+        weight, class_weight = np.ones(len(series)), np.ones(int(numbers.max()) + 1)
+        models = finetune(
             encoder,
-            TrainingSet(series, places[:, codes], np.ones(len(series)), np.ones(int(places.max()) + 1)),
-            np.stack([members for _, members in group]),
-            FinetuneConfig(n_models=len(group), **params),
+            TrainingSet(series, numbers[:, targets], weight, class_weight, embedding),
+            FinetuneConfig(n_estimators=len(group), **params),
             model_seed,
-            first,
-        )
-        wanted = places[:, truth]
-        right = (models.probabilities(encoder, queries).argmax(-1) == wanted).sum(1)
-        accuracies.append(right / (wanted >= 0).sum(1))
+            members=np.stack([members for _, members in group]),
+            first_model=first,
+        ).last
+        expected = numbers[:, test_targets]
+        correct = (models.log_probabilities(encoder, queries).argmax(-1) == expected).sum(1)
+        accuracies.append(correct / (expected >= 0).sum(1))
     return np.concatenate(accuracies)
 
 
-def _draw_task(
-    codes: NDArray[np.intp], truth: NDArray[np.intp], shots: int, ways: int | None, rng: np.random.Generator
+def draw_task(
+    targets: NDArray[np.intp],
+    test_targets: NDArray[np.intp],
+    shots: int,
+    ways: int | None,
+    rng: np.random.Generator,
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return each class's place in the task (−1: not in it), and the series drawn."""
-    classes = int(codes.max()) + 1
-    chosen = np.arange(classes)
+    """Return each class's number in the task (−1 if it is not part of it), and the indices of the shots."""
+    n_classes = int(targets.max()) + 1
+    selected = np.arange(n_classes)
     if ways is not None:
-        asked = np.unique(truth)
-        if not 2 <= ways <= len(asked):
-            raise ValueError(f"ways must be 2 … {len(asked)}, the classes of the test series; got {ways!r}")
-        chosen = rng.choice(asked, ways, replace=False)
-    place = np.full(classes, -1)
-    place[chosen] = np.arange(len(chosen))
-    members = [np.resize(rng.permutation(np.flatnonzero(codes == code)), shots) for code in chosen]
-    return place, np.concatenate(members)
-
-
-def _train(
-    encoder: NuTime,
-    data: TrainingSet,
-    members: NDArray[np.intp],
-    config: FinetuneConfig,
-    seed: int,
-    first: int,
-) -> FineTuned:
-    if config.validation:
-        raise ValueError("few-shot models learn from all their shots: validation must be 0")
-    trainer = Trainer(encoder, data, config, seed, members=members, first=first)
-    trainer.run()
-    return FineTuned(*trainer.result())
+        tested = np.unique(test_targets)
+        if not 2 <= ways <= len(tested):
+            raise ValueError(f"ways must be 2 … {len(tested)}, the classes of the test series; got {ways!r}")
+        selected = rng.choice(tested, ways, replace=False)
+    numbers = np.full(n_classes, -1)
+    numbers[selected] = np.arange(len(selected))
+    members = [np.resize(rng.permutation(np.flatnonzero(targets == target)), shots) for target in selected]
+    return numbers, np.concatenate(members)
 
 
 def _encode(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
-    codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
-    unknown = classes[codes] != labels
+    targets = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    unknown = classes[targets] != labels
     if unknown.any():
         raise ValueError(f"y_test has the label {labels[unknown][0]}, which y does not have")
-    return codes
+    return targets
 
 
 def _check(
-    series: list[Array],
-    codes: NDArray[np.intp],
-    queries: list[Array],
-    truth: NDArray[np.intp],
-    shots: int,
-    episodes: int,
+    series: list[Array], targets: NDArray[np.intp], queries: list[Array], test_targets: NDArray[np.intp]
 ) -> None:
-    for name, given, labels in (("X", series, codes), ("X_test", queries, truth)):
+    for name, given, labels in (("X", series, targets), ("X_test", queries, test_targets)):
         if len(given) != len(labels):
             raise ValueError(f"{name} has {len(given)} series and {len(labels)} labels; expected one label each")
     if len(series[0]) != len(queries[0]):
         raise ValueError(f"X has {len(series[0])} channel(s), X_test has {len(queries[0])}")
-    if codes.max() < 1:
-        raise ValueError("y has one class only; a task needs at least two")
-    for name, value in (("shots", shots), ("episodes", episodes)):
-        if value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    if targets.max() < 1:
+        raise ValueError("y has only one class; a task needs at least two")

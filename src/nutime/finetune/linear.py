@@ -1,106 +1,217 @@
-"""Heads to begin fine-tuning with: the linear probe of every model, fitted where the models are, many at once.
+"""Linear classifiers on embeddings: their features, the fitted probe, and the one solver for all of them.
 
-Unusual here: the solver is written out, L-BFGS for many problems at a time. Each has a line search of its own and
-all take the same number of steps, so that a model's head does not depend on which others are fitted beside it.
+A univariate encoder concatenates the vectors of all channels: for a thousand channels, millions of values per
+series, too many to keep for a few hundred series and far more than a probe needs. It then reads a random part. The
+part depends on the two sizes alone, so that a saved model need not contain it.
+
+The solver is L-BFGS for many problems at once, in double precision. Each problem has its own line search and stops
+when it has converged, so that its solution does not depend on the problems solved with it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 from torch.nn import functional as F
 
-#: After a hundred steps nothing is left to gain but the last digits, also with thousands of coordinates.
-_STEPS = 100
-_REMEMBERED = 10
-_HALVINGS = 20
+from nutime.data.series import Array
+from nutime.encoder import NuTime
+from nutime.model.config import NuTimeConfig
+from nutime.model.network import pooled_size
+from nutime.progress import Report, progress
+
+Float64: TypeAlias = NDArray[np.float64]
+
+#: Values of an embedding that a probe reads at most.
+MAX_FEATURES = 2**15
+#: Values of embeddings that are computed before the features are selected.
+_MEMORY_BUDGET = 2**26
+_TOLERANCE = 1e-6  # of the gradient of the mean loss; with 1e-4, very uneven weights have too little effect
+_MAX_ITERATIONS = 500
+_HISTORY = 10
+_MAX_HALVINGS = 20
 _POWER_ITERATIONS = 30
-#: What two values of one thing may differ by in single precision, relatively.
-_ROUNDING = 1e-6
+
+
+def embedding_size(config: NuTimeConfig, pool: str, channels: int) -> int:
+    """Return the length of the vector that :meth:`NuTime.embed` returns for a series."""
+    return pooled_size(config, pool) * (channels if config.channels == 1 else 1)
+
+
+def selected_features(size: int, count: int) -> NDArray[np.intp]:
+    """Return the indices of the ``count`` of ``size`` values that are read, in ascending order."""
+    return np.sort(np.random.default_rng(0).choice(size, count, replace=False))
+
+
+def probe_features(
+    encoder: NuTime, series: list[Array], pool: str, count: int | None = None, *, verbose: bool | Report = False
+) -> NDArray[np.float32]:
+    """Return ``(n, count)`` values of the embedding.
+
+    Args:
+        encoder: the frozen encoder.
+        series: as :func:`~nutime.data.series.as_series` returns them.
+        pool: one of :data:`~nutime.model.network.POOLS`.
+        count: values per series; all of them unless given, but at most :data:`MAX_FEATURES`.
+        verbose: as in :meth:`NuTime.embed`.
+    """
+    size = embedding_size(encoder.config, pool, len(series[0]))
+    count = min(size, MAX_FEATURES) if count is None else count
+    if count == size:
+        return encoder.embed(series, pool=pool, verbose=verbose)
+    selected = selected_features(size, count)
+    features = np.empty((len(series), count), np.float32)
+    chunk_size = max(1, _MEMORY_BUDGET // size)
+    with progress("embedding", verbose) as report:
+        for start in range(0, len(series), chunk_size):
+            chunk = series[start : start + chunk_size]
+            features[start : start + len(chunk)] = encoder.embed(chunk, pool=pool)[:, selected]
+            report(start + len(chunk), len(series))
+    return features
+
+
+@dataclass(frozen=True)
+class LinearProbe:
+    """A logistic regression on standardised embeddings.
+
+    Attributes:
+        mean, scale: of the embeddings, ``(d,)``.
+        coef, intercept: one row per class, ``(classes, d)`` and ``(classes,)``.
+    """
+
+    mean: Float64
+    scale: Float64
+    coef: Float64
+    intercept: Float64
+
+    @classmethod
+    def fit(
+        cls,
+        embedding: NDArray[Any],
+        targets: NDArray[np.intp],
+        sample_weight: Float64 | None = None,
+        class_weight: Float64 | None = None,
+        C: float = 1.0,
+    ) -> Self:
+        """Fit a probe. Class weights affect the classifier, not the standardisation."""
+        weight = np.ones(len(targets)) if sample_weight is None else sample_weight
+        class_weight = np.ones(targets.max() + 1) if class_weight is None else class_weight
+        scaler = StandardScaler().fit(embedding.astype(np.float64), sample_weight=weight)
+        rows = torch.from_numpy(scaler.transform(embedding.astype(np.float64)))
+        weights = torch.from_numpy(weight * class_weight[targets])
+        coef, intercept = fit_logistic(
+            rows[None], torch.from_numpy(targets)[None], weights[None], len(class_weight), C
+        )
+        return cls(scaler.mean_, scaler.scale_, coef[0].numpy(), intercept[0].numpy())
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Rebuild a probe; a ``KeyError`` names what is missing."""
+        return cls(arrays["mean"], arrays["scale"], arrays["coef"], arrays["intercept"])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the four arrays by name."""
+        return asdict(self)
+
+    def logits(self, embedding: NDArray[Any]) -> Float64:
+        """Return ``(n, classes)`` logits."""
+        logits: Float64 = (embedding - self.mean) / self.scale @ self.coef.T + self.intercept
+        return logits
 
 
 @torch.no_grad()
-def fit_heads(read: Tensor, codes: Tensor, weights: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """Fit a logistic regression for every model, with the penalty of the ``probe`` strategy at ``C=1``.
+def fit_logistic(
+    rows: Tensor, targets: Tensor, weights: Tensor, n_classes: int, C: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """Fit logistic regressions with the objective of scikit-learn's ``LogisticRegression``.
 
     Args:
-        read: ``(models, n, d)``, normalised.
-        codes: ``(models, n)`` classes.
-        weights: ``(models, n)`` of the series.
-        classes: how many there are.
+        rows: ``(problems, n, d)`` standardised features.
+        targets: ``(problems, n)`` classes as integers.
+        weights: ``(problems, n)`` of the samples.
+        n_classes: the number of classes.
+        C: inverse strength of the penalty.
 
     Returns:
-        Weights ``(models, classes, d)`` and biases ``(models, classes)``.
+        Coefficients ``(problems, classes, d)`` and intercepts ``(problems, classes)``, float64.
     """
-    # The bias is the weight of one more coordinate: so large that it is hardly penalised.
-    unit = (_largest_curvature(read, weights) / weights.sum(1)).sqrt()[:, None]
-    rows = torch.cat([read, unit[..., None].expand(-1, read.shape[1], 1)], dim=2)
+    rows, weights = rows.double(), weights.double()
     basis = None
     if rows.shape[1] < rows.shape[2]:
-        # A penalised linear model never leaves the span of its samples, which are mostly fewer than coordinates.
-        basis, places = torch.linalg.qr(rows.mT)
-        rows = places.mT.contiguous()
-    penalty = 2 if classes == 2 else 1  # of two classes scikit-learn penalises the difference alone
-    loss = _PenalisedLoss(rows, F.one_hot(codes, classes).to(rows.dtype), weights, penalty)
-    steepest = penalty + 0.5 * _largest_curvature(rows, weights)
-    found = _minimise(loss, rows.new_zeros(len(rows), rows.shape[2], classes), 1 / steepest[:, None, None])
-    head = found if basis is None else basis @ found
-    return head[:, :-1].mT, unit * head[:, -1]
+        # The solution lies in the span of the samples, which are usually fewer than the features.
+        basis, coordinates = torch.linalg.qr(rows.mT)
+        rows = coordinates.mT.contiguous()
+    one_hot = F.one_hot(targets, n_classes).double()
+    penalty = (2 if n_classes == 2 else 1) / C  # of two classes scikit-learn penalises the difference alone
+    curvature = _largest_curvature(rows, weights).clamp_min(weights.sum(1))
+    # The last coordinate is the intercept, without penalty, in units that have the curvature of the others.
+    unit = (curvature / weights.sum(1)).sqrt()[:, None, None]
+    weights = weights[..., None]
+
+    def loss(coef: Tensor) -> tuple[Tensor, Tensor]:
+        slopes, intercept = coef[:, :-1], coef[:, -1:]
+        log_probabilities = (rows @ slopes + unit * intercept).log_softmax(-1)
+        value = 0.5 * penalty * _dot(slopes, slopes) - _dot(log_probabilities * weights, one_hot)
+        errors = (log_probabilities.exp() - one_hot) * weights
+        return value, torch.cat([rows.mT @ errors + penalty * slopes, unit * errors.sum(1, keepdim=True)], dim=1)
+
+    start = rows.new_zeros(len(rows), rows.shape[2] + 1, n_classes)
+    step_size = 1 / (penalty + curvature)[:, None, None]
+    coef = _minimise(loss, start, step_size, _TOLERANCE * weights.sum(1, keepdim=True))
+    slopes = coef[:, :-1] if basis is None else basis @ coef[:, :-1]
+    return slopes.mT, (unit * coef[:, -1:])[:, 0]
 
 
-class _PenalisedLoss(NamedTuple):
-    """The loss of logistic regressions, one a model, and its gradient."""
+def _minimise(
+    loss: Callable[[Tensor], tuple[Tensor, Tensor]], x: Tensor, step_size: Tensor, tolerance: Tensor
+) -> Tensor:
+    """Minimise losses by L-BFGS from ``x``; ``step_size`` is a safe one along the gradient.
 
-    rows: Tensor
-    wanted: Tensor
-    weights: Tensor
-    penalty: float
-
-    def at(self, head: Tensor) -> tuple[Tensor, Tensor]:
-        """Return ``(models, 1, 1)`` losses and ``(models, d, classes)`` gradients."""
-        said = (self.rows @ head).log_softmax(-1)
-        weights = self.weights[..., None]
-        loss = 0.5 * self.penalty * _dot(head, head) - _dot(said * weights, self.wanted)
-        return loss, self.rows.mT @ ((said.exp() - self.wanted) * weights) + self.penalty * head
-
-
-def _minimise(loss: _PenalisedLoss, head: Tensor, step: Tensor) -> Tensor:
-    """Return where the losses are smallest, by L-BFGS from ``head``; ``step`` is a safe one along the gradient."""
-    value, gradient = loss.at(head)
-    past: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=_REMEMBERED)
-    for _ in range(_STEPS):
-        way = _way_down(gradient, past, step)
-        slope, length = _dot(gradient, way), torch.ones_like(value)
-        for _ in range(_HALVINGS):
-            tried = head - length * way
-            new_value, new_gradient = loss.at(tried)
-            too_far = new_value > value - 1e-4 * length * slope + _ROUNDING * value.abs()
-            if not too_far.any():
+    ``loss`` returns values ``(problems, 1, 1)`` and gradients of the shape of ``x``.
+    """
+    value, gradient = loss(x)
+    rounding = 100 * torch.finfo(x.dtype).eps
+    history: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=_HISTORY)
+    for _ in range(_MAX_ITERATIONS):
+        active = gradient.abs().amax((1, 2), keepdim=True) > tolerance
+        if not active.any():
+            break
+        direction = torch.where(active, _direction(gradient, history, step_size), 0)
+        slope, length = _dot(gradient, direction), torch.ones_like(value)
+        for _ in range(_MAX_HALVINGS):
+            new_x = x - length * direction
+            new_value, new_gradient = loss(new_x)
+            too_long = new_value > value - 1e-4 * length * slope + rounding * value.abs()
+            if not too_long.any():
                 break
-            length = torch.where(too_far, length / 2, length)
-        moved, turned = tried - head, new_gradient - gradient
-        curved = _dot(moved, turned)
-        # At the optimum only rounding moves and turns, and there is nothing to learn from it.
-        telling = curved > 1e-5 * (_dot(moved, moved) * _dot(turned, turned)).sqrt()
-        past.append((moved, turned, torch.where(telling, 1 / curved, 0)))
-        step = torch.where(telling, curved / _dot(turned, turned), step)
-        head, value, gradient = tried, new_value, new_gradient
-    return head
+            length = torch.where(too_long, length / 2, length)
+        step, change = new_x - x, new_gradient - gradient
+        curvature = _dot(step, change)
+        usable = curvature > 1e-5 * (_dot(step, step) * _dot(change, change)).sqrt()  # not rounding alone
+        history.append((step, change, torch.where(usable, 1 / curvature, 0)))
+        step_size = torch.where(usable, curvature / _dot(change, change), step_size)
+        x, value, gradient = new_x, new_value, new_gradient
+    return x
 
 
-def _way_down(gradient: Tensor, past: deque[tuple[Tensor, Tensor, Tensor]], step: Tensor) -> Tensor:
-    """Return the gradient by the inverse of the curvature that the past steps have met."""
-    way, shares = gradient, []
-    for moved, turned, weight in reversed(past):
-        shares.append(weight * _dot(moved, way))
-        way = way - shares[-1] * turned
-    way = step * way
-    for (moved, turned, weight), share in zip(past, reversed(shares), strict=True):
-        way = way + moved * (share - weight * _dot(turned, way))
-    return way
+def _direction(gradient: Tensor, history: deque[tuple[Tensor, Tensor, Tensor]], step_size: Tensor) -> Tensor:
+    """Multiply the gradient by the inverse Hessian that L-BFGS estimates from the last steps."""
+    direction, alphas = gradient, []
+    for step, change, rho in reversed(history):
+        alphas.append(rho * _dot(step, direction))
+        direction = direction - alphas[-1] * change
+    direction = step_size * direction
+    for (step, change, rho), alpha in zip(history, reversed(alphas), strict=True):
+        direction = direction + step * (alpha - rho * _dot(change, direction))
+    return direction
 
 
 def _dot(one: Tensor, other: Tensor) -> Tensor:
@@ -108,8 +219,8 @@ def _dot(one: Tensor, other: Tensor) -> Tensor:
 
 
 def _largest_curvature(rows: Tensor, weights: Tensor) -> Tensor:
-    """Return the largest eigenvalue of the weighted squares of the rows, a little too large, ``(models,)``."""
-    vector = rows[:, :1].mT  # not their sum, which is nothing where they are normalised
+    """Return an upper estimate of the largest eigenvalue of the weighted Gram matrices, ``(problems,)``."""
+    vector = rows[:, :1].mT  # not the sum of the rows, which is zero if they are centred
     for _ in range(_POWER_ITERATIONS):
         vector = F.normalize(rows.mT @ (rows @ vector * weights[..., None]), dim=1)
     return 1.1 * (rows @ vector).square().mul(weights[..., None]).sum((1, 2))

@@ -1,103 +1,224 @@
-"""Training several models of one kind as one program: the engine of fine-tuning and of few-shot episodes.
+"""Fine-tuning: training an encoder together with a linear head, for one or several models at once.
 
-Unusual here: the models' parameters are stacked and the network is mapped over them. A step takes all it needs
-(which series, which noise, what rate) from tensors laid out for a whole epoch, so that on CUDA it is captured
-once and replayed; elsewhere the same lines run as they stand. Nothing is chosen on data held back unless the user
-asks for a validation share: by default the schedule is fixed and the last state is the result.
+Nothing is selected on held-out data unless the user requests a validation fraction: by default the schedule is
+fixed and the last state is the result. A step takes its inputs (series, noise, learning rate) from tensors that
+hold a whole epoch, so that on CUDA it is captured once and replayed; on a CPU the same code runs eagerly. Every
+model has its own head, crops, dropout and order of batches, which depend on the seed and its number alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from nutime.data.crops import FlatSeries
+from nutime.checks import check_number
+from nutime.cuda_graph import GraphedStep
+from nutime.data.crops import FlatSeries, crop
 from nutime.data.series import Array
 from nutime.encoder import NuTime
-from nutime.estimators.base import TrainingSet
 from nutime.finetune.ensemble import (
-    Parameters,
-    Stack,
+    POOL,
+    PROBE_POOL,
+    Ensemble,
     State,
     Trained,
     center_of,
-    frozen_embedding,
+    embed,
+    in_training_precision,
+    initial_state,
+    log_probabilities,
+    max_batch,
     normalised,
     row_names,
+    training_logits,
 )
-from nutime.finetune.linear import fit_heads
+from nutime.finetune.linear import Float64, fit_logistic, probe_features
+from nutime.model.network import points_for
 from nutime.model.noise import Noise
+from nutime.progress import Report, progress
 
-#: Steps taken at least, however few the series.
-LEAST_STEPS = 300
-#: Times at most that watched series are looked at: the paper's code does so after each of its 100 epochs.
-LOOKS = 100
-_STEPS_BEFORE_CAPTURE = 3
+#: Training takes at least this many steps, however few the series.
+MIN_STEPS = 300
+#: Evaluations at most where validation series are given: the paper's code has one after each of its 100 epochs.
+MAX_EVALUATIONS = 100
 #: Values that heads may read while they are fitted together.
-_HEAD_ROOM = 2**27
+_HEAD_MEMORY_BUDGET = 2**26
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Labelled series.
+
+    Attributes:
+        series: finite series, all with a positive weight.
+        targets: the class of each series, ``0 … n_classes − 1``; ``(models, n)`` if every model has its own.
+        sample_weight: the weight of each series.
+        class_weight: the weight of each class, on top of the series' own.
+        embedding: ``(n, d)`` by the pretrained encoder, with the pool that probes read, if it is known.
+    """
+
+    series: list[Array]
+    targets: NDArray[np.intp]
+    sample_weight: Float64
+    class_weight: Float64
+    embedding: NDArray[np.float32] | None = None
+
+    def take(self, indices: ArrayLike) -> Self:
+        """Return some of the series."""
+        rows = np.asarray(indices)
+        return replace(
+            self,
+            series=[self.series[row] for row in rows],
+            targets=self.targets[..., rows],
+            sample_weight=self.sample_weight[rows],
+            embedding=None if self.embedding is None else self.embedding[rows],
+        )
 
 
 @dataclass(frozen=True)
 class FinetuneConfig:
-    """How to fine-tune; the names are those of ``NuTimeClassifier``'s parameters.
+    """Hyperparameters; the names are those of ``NuTimeClassifier``'s parameters.
 
     Attributes:
         trained: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.
-        n_models: models of the ensemble; their probabilities are averaged.
-        epochs: passes over the training series; more if they are few, for :data:`LEAST_STEPS`.
-        batch_size: series a step.
-        learning_rate, weight_decay: of AdamW; the rate rises over a tenth of the steps and falls to zero.
-        smallest_crop: least share of a series that a training crop shows.
-        validation: share of the series held back; each model then keeps its best state on them.
-        patience: epochs without a better state after which training ends (with a validation share only).
+        n_estimators: models of the ensemble; their probabilities are averaged.
+        epochs: passes over the training series; more if they are few, see :data:`MIN_STEPS`.
+        batch_size: series per step.
+        learning_rate, weight_decay: of AdamW, with a linear warm-up over a tenth of the steps and cosine decay.
+        smallest_crop: smallest share of a series that a training crop covers.
+        validation_fraction: share of the series held out; each model then keeps its best state on them.
+        n_iter_no_change: with a validation fraction, epochs without improvement after which training stops.
         compiled: whether to compile full batches on CUDA: a minute at first, then twice the speed in all fits.
     """
 
     trained: Trained = "all"
-    n_models: int = 1
+    n_estimators: int = 1
     epochs: int = 100
     batch_size: int = 64
     learning_rate: float = 2e-4
     weight_decay: float = 0.05
     smallest_crop: float = 0.8
-    validation: float = 0.0
-    patience: int = 20
+    validation_fraction: float = 0.0
+    n_iter_no_change: int = 20
     compiled: bool = False
 
     def __post_init__(self) -> None:
         if self.trained not in ("all", "head", "scratch"):
             raise ValueError(f"trained must be all, head or scratch; got {self.trained!r}")
-        for name in ("n_models", "epochs", "batch_size", "patience"):
-            if not isinstance(value := getattr(self, name), int | np.integer) or value < 1:
-                raise ValueError(f"{name} must be a positive integer, got {value!r}")
-        if not 0 <= self.validation < 1:
-            raise ValueError(f"validation must be in [0, 1), got {self.validation!r}")
-
-    @classmethod
-    def of(cls, params: Mapping[str, Any]) -> FinetuneConfig:
-        """Pick the fine-tuning parameters out of a classifier's."""
-        return cls(**{field.name: params[field.name] for field in fields(cls) if field.name in params})
+        for name in ("n_estimators", "epochs", "batch_size", "n_iter_no_change"):
+            check_number(name, getattr(self, name), "[1, inf)", integer=True)
+        for name in ("learning_rate", "weight_decay"):
+            check_number(name, getattr(self, name), "[0, inf)")
+        check_number("smallest_crop", self.smallest_crop, "(0, 1]")
+        check_number("validation_fraction", self.validation_fraction, "[0, 1)")
 
 
-class Trainer:
-    """One fit, from the stacked parameters to the state that is kept.
+@dataclass(frozen=True)
+class FinetuneResult:
+    """The outcome of :func:`finetune`.
+
+    Attributes:
+        last: the models after the last step.
+        best: every model at its best evaluation on the validation series; None without such series.
+        history: ``loss`` per epoch and, with validation series, ``validation_score`` (accuracy) per evaluation;
+            both are means over the models.
+        stopped_early: whether training ended before the last epoch because nothing improved.
+    """
+
+    last: Ensemble
+    best: Ensemble | None
+    history: dict[str, Float64]
+    stopped_early: bool
+
+
+def finetune(
+    encoder: NuTime,
+    data: TrainingSet,
+    config: FinetuneConfig,
+    seed: int,
+    *,
+    validation: TrainingSet | None = None,
+    members: NDArray[np.intp] | None = None,
+    first_model: int = 0,
+    verbose: bool | Report = False,
+) -> FinetuneResult:
+    """Train models that start from an encoder, which itself is not changed.
 
     Args:
-        encoder: where the models start.
-        data: what they learn from; with ``codes`` of shape ``(models, n)``, each in classes of its own.
-        config: how they learn.
-        seed: of all that is random.
-        members: ``(models, k)`` which series each model sees; all of them unless given.
-        first: number of the first model: what is random in a model depends on the seed and its number alone.
-        watched: series on which each model's best state is chosen.
+        encoder: the pretrained encoder.
+        data: series to train on; those of the validation fraction are taken from them.
+        config: hyperparameters.
+        seed: of initial heads, batches, crops and dropout.
+        validation: series for selecting each model's best state; they have no influence on training.
+        members: ``(models, k)`` indices of the series that each model is trained on; all of them unless given.
+        first_model: number of the first model.
+        verbose: True shows a progress bar; a callable receives (steps done, steps in total).
     """
+    if data.embedding is None and config.trained != "scratch":
+        data = replace(data, embedding=probe_features(encoder, data.series, PROBE_POOL))
+    if members is None:
+        train, held_out = split_validation(data.targets, config.validation_fraction, seed)
+        members = np.tile(train, (config.n_estimators, 1))
+        validation = data.take(held_out) if len(held_out) else validation
+    training = _Training(encoder, data, config, seed, members, first_model)
+    best = _Best(validation, encoder, training) if validation else None
+    step = GraphedStep(training.step, encoder.device)
+    epochs, batches = training.epochs, training.batches
+    evaluate_every = 1 if config.validation_fraction else -(-epochs // MAX_EVALUATIONS)
+    losses, scores, stopped_early = [], [], False
+    with progress("fine-tuning", verbose) as report:
+        for epoch in range(epochs):
+            training.start_epoch(epoch)
+            for batch in range(batches):
+                step()
+                report(epoch * batches + batch + 1, epochs * batches)
+            losses.append(float(training.loss) / batches)
+            if best and (epochs - 1 - epoch) % evaluate_every == 0:
+                scores.append(best.update())
+                if config.validation_fraction and best.evaluations_since >= config.n_iter_no_change:
+                    stopped_early = epoch < epochs - 1
+                    break
+    history = {"loss": np.array(losses)} | ({"validation_score": np.array(scores)} if best else {})
+    selected = training.with_center(best.state) if best else None
+    return FinetuneResult(training.with_center(training.state()), selected, history, stopped_early)
+
+
+def split_validation(
+    targets: NDArray[np.intp], fraction: float, seed: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the series to train on and a stratified share to hold out; every class stays in training."""
+    n_held_out = max(1, round(fraction * len(targets))) if fraction else 0
+    if not n_held_out:
+        return np.arange(len(targets)), np.arange(0)
+    rng = np.random.default_rng(seed)
+    quantile = np.empty(len(targets))  # the position of a series within its class, from 0 to 1
+    for target in np.unique(targets):
+        members = rng.permutation(np.flatnonzero(targets == target))
+        quantile[members] = (np.arange(len(members)) + rng.random(len(members))) / len(members)
+        quantile[members[-1]] = np.inf
+    n_held_out = min(n_held_out, int(np.isfinite(quantile).sum()))
+    if not n_held_out:
+        raise ValueError("validation_fraction: every class has one series, and none can be held out; use 0")
+    order = np.argsort(quantile)
+    return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
+
+
+def seed_from(random_state: Any) -> int:
+    """Return the seed of a fit from scikit-learn's ``random_state``."""
+    if random_state is not None and not isinstance(random_state, int | np.integer):
+        random_state = int(random_state.randint(2**31))
+    return int(np.random.default_rng(random_state).integers(2**31))
+
+
+class _Training:
+    """Data on the device, models and optimizer; :meth:`step` is one step of optimisation."""
 
     def __init__(
         self,
@@ -105,293 +226,242 @@ class Trainer:
         data: TrainingSet,
         config: FinetuneConfig,
         seed: int,
-        *,
-        members: NDArray[np.intp] | None = None,
-        first: int = 0,
-        watched: TrainingSet | None = None,
+        members: NDArray[np.intp],
+        first_model: int,
     ) -> None:
-        self.first = first
-        self.config, self.seed, self.device, self.models = config, seed, encoder.device, config.n_models
-        self.stack = Stack(encoder, len(data.series[0]), len(data.class_weight))
-        self.parameters = self.stack.start(encoder, self.models, config.trained, seed + first)
-        if members is None:
-            train, held_back = _split(data.codes, config.validation, seed)
-            members = np.tile(train, (self.models, 1))
-            if len(held_back):
-                series = [data.series[index] for index in held_back]
-                weight = data.sample_weight[held_back]
-                watched = TrainingSet(series, data.codes[held_back], weight, data.class_weight)
-        self.members = members
-        self._places = torch.from_numpy(members).to(self.device)
-        self.flat = _flat(data.series).to(self.device)
-        self.codes = self._per_model(torch.from_numpy(data.codes))
-        weights = torch.from_numpy(data.sample_weight * data.class_weight[data.codes])
-        self.weights = self._per_model((weights / weights.mean()).float())
-        self._probe_center = self.weights.new_empty(self.models, 2, 0)
-        if config.trained != "scratch":
-            self._begin_with_probes(frozen_embedding(encoder, data.series), len(data.class_weight))
-        self.best = _Best(watched, encoder, self) if watched else None
-        self.room = min(self.stack.room(self.models), config.batch_size)
-        self.epoch = _Epoch.of(self, 0)
-
-    def _begin_with_probes(self, frozen: Tensor, classes: int) -> None:
-        """Let every head begin as a linear probe of its model, and a probe of the frozen encoder answer beside it.
-
-        So fine-tuning starts from what the pretrained encoder is worth, and where there is little to learn from,
-        keeps half of it. Each of the probes beside reads a half of its own of what the frozen encoder says: alone
-        they are as good as on all of it, and together better.
-        """
-        own = self._embedding(self.parameters.exact())
-        *head, _ = self._fit_heads(lambda some: own[some], own.shape[-1], classes)
-        size = frozen.shape[-1]
-        halves = torch.stack([self._random_half(model, size) for model in range(self.models)])
-        weight, bias, self._probe_center = self._fit_heads(
-            lambda some: frozen[self._places[some]] * halves[some, None], size, classes
+        self.config, self.seed, self.members, self.first_model = config, seed, members, first_model
+        self.device, self.n_models = encoder.device, len(members)
+        self.network = encoder.config.replace(channels=len(data.series[0]))
+        self.batches = -(-members.shape[1] // config.batch_size)
+        self.epochs = max(config.epochs, -(-MIN_STEPS // self.batches))
+        self.rows = torch.from_numpy(members).to(self.device)
+        self.flat = _flatten(data.series).to(self.device)
+        self.targets = self.per_model(data.targets)
+        weights = data.sample_weight * data.class_weight[data.targets]
+        self.weights = self.per_model((weights / weights.mean()).astype(np.float32))
+        n_classes = len(data.class_weight)
+        self.trained, self.fixed = initial_state(
+            encoder, self.network, n_classes, self.n_models, config.trained, seed + first_model
         )
-        self.parameters.begin(head, (weight * halves[:, None], bias))
+        self.probe_center = self.weights.new_empty(self.n_models, 2, 0)
+        if data.embedding is not None:
+            self._start_from_probes(torch.from_numpy(data.embedding).to(self.device), n_classes)
+        self.optimizer = torch.optim.AdamW(
+            self.trained.values(),
+            lr=torch.zeros((), device=self.device),
+            weight_decay=config.weight_decay,
+            fused=True,
+            capturable=self.device.type == "cuda",
+        )
+        self.chunk_size = min(max_batch(self.network, self.n_models, self.device), config.batch_size)
+        self.epoch = _Epoch.draw(self, 0)
+        self.loss = torch.zeros((), device=self.device)
+
+    def per_model(self, values: NDArray[Any]) -> Tensor:
+        """Return ``(models, n)`` values on the device."""
+        return torch.from_numpy(values).to(self.device).expand(self.n_models, -1)
+
+    def _start_from_probes(self, frozen: Tensor, n_classes: int) -> None:
+        """Initialise every head as a linear probe of its model, and add a probe of the frozen encoder.
+
+        Fine-tuning then starts from the quality of the pretrained encoder, and keeps half of it where there is
+        little to learn from. Each of the added probes reads its own random half of the frozen features: one is as
+        good as on all of them, and several together are better.
+        """
+        own = self.embedding(self.state())
+        weight, bias, _ = self._fit_heads(lambda models: own[models], own.shape[-1], n_classes)
+        size = frozen.shape[-1]
+        halves = torch.stack([self._random_half(model, size) for model in range(self.n_models)])
+        probe_weight, probe_bias, self.probe_center = self._fit_heads(
+            lambda models: frozen[self.rows[models]] * halves[models, None], size, n_classes
+        )
+        with torch.no_grad():
+            self.trained["head.weight"].copy_(weight)
+            self.trained["head.bias"].copy_(bias)
+        self.fixed |= {"probe.weight": (probe_weight * halves[:, None]).float(), "probe.bias": probe_bias.float()}
 
     def _random_half(self, model: int, size: int) -> Tensor:
-        generator = torch.Generator().manual_seed(self.seed + self.first + model)
+        generator = torch.Generator().manual_seed(self.seed + self.first_model + model)
         return (torch.rand(size, generator=generator) < 0.5).to(self.device)
 
-    def _fit_heads(self, read: Callable[[Tensor], Tensor], size: int, classes: int) -> list[Tensor]:
-        """Fit a head for every model, on the vectors of this ``size`` that ``read`` has for some models.
+    def _fit_heads(self, read: Callable[[Tensor], Tensor], size: int, n_classes: int) -> list[Tensor]:
+        """Fit a head per model, on the vectors of this ``size`` that ``read`` returns for some models.
 
         Returns:
-            The weights, the biases, and the centers that the vectors were normalised by.
+            The weights, the biases, and the centers by which the vectors were normalised.
         """
         heads = []
-        at_once = max(1, _HEAD_ROOM // (self._places.shape[1] * size))
-        for some in torch.split(torch.arange(self.models, device=self.device), at_once):
-            embedding = read(some)
+        chunk_size = max(1, _HEAD_MEMORY_BUDGET // (self.rows.shape[1] * size))
+        for models in torch.split(torch.arange(self.n_models, device=self.device), chunk_size):
+            embedding = read(models)
             center = center_of(embedding)
-            codes, weights = (values[some].gather(1, self._places[some]) for values in (self.codes, self.weights))
-            heads.append((*fit_heads(normalised(embedding, center), codes, weights, classes), center))
+            targets, weights = (
+                values[models].gather(1, self.rows[models]) for values in (self.targets, self.weights)
+            )
+            heads.append((*fit_logistic(normalised(embedding, center), targets, weights, n_classes), center))
         return [torch.cat(parts) for parts in zip(*heads, strict=True)]
 
-    def _per_model(self, values: Tensor) -> Tensor:
-        return values.to(self.device).expand(self.models, -1)
+    def start_epoch(self, epoch: int) -> None:
+        """Draw the batches of an epoch, into the tensors that a captured step reads."""
+        self.epoch.copy_(_Epoch.draw(self, epoch))
+        self.loss.zero_()
 
-    @property
-    def batches(self) -> int:
-        """Steps an epoch."""
-        return -(-int(self.members.shape[1]) // self.config.batch_size)
-
-    def run(self, report: Callable[[int, int], None] = lambda step, steps: None) -> None:
-        """Train to the end; :meth:`result` has what was learned, also after an interruption."""
-        epochs = self.epochs
-        on_cuda = self.device.type == "cuda"
-        self.optimizer = torch.optim.AdamW(
-            self.parameters.leaves,
-            lr=torch.zeros((), device=self.device),
-            weight_decay=self.config.weight_decay,
-            fused=True,
-            capturable=on_cuda,
-        )
-        step = _captured(self._take) if on_cuda else self._take
-        between_looks = 1 if self.config.validation else -(-epochs // LOOKS)
-        for epoch in range(epochs):
-            self.epoch.copy_(_Epoch.of(self, epoch))
-            for batch in range(self.batches):
-                step()
-                report(epoch * self.batches + batch + 1, epochs * self.batches)
-            if self.best and (epochs - 1 - epoch) % between_looks == 0:
-                waited = self.best.look(self.parameters)
-                if self.config.validation and waited >= self.config.patience:
-                    break
-
-    def result(self) -> tuple[State, Tensor]:
-        """Return the state of every model, the best one where series are watched, and its center."""
-        if not (self.best and self.best.state):
-            return self.last()
-        return self.best.state, self.center(self.best.state)
-
-    def last(self) -> tuple[State, Tensor]:
-        """Return the state of every model as it is, and its center."""
-        state = self.parameters.exact()
-        return state, self.center(state)
-
-    @property
-    def epochs(self) -> int:
-        """Passes over the series of each model."""
-        return max(self.config.epochs, -(-LEAST_STEPS // self.batches))
-
-    def _take(self) -> None:
-        """Take the next step of the epoch; where memory does not suffice, in smaller pieces from now on."""
-        batch = self.epoch.next()
-        self.optimizer.param_groups[0]["lr"].copy_(batch.rate)
+    def step(self) -> None:
+        """Take the next step of the epoch; if memory does not suffice, in smaller chunks from now on."""
+        batch, seeds, learning_rate = self.epoch.next()
+        self.optimizer.param_groups[0]["lr"].copy_(learning_rate)
         while True:
             try:
-                self._accumulate(batch)
+                loss = self._backward(batch, seeds)
                 break
             except torch.OutOfMemoryError:
-                if self.room == 1:
+                if self.chunk_size == 1:
                     raise
-                self.room //= 2
+                self.chunk_size //= 2
         self.optimizer.step()
+        self.loss += loss
 
-    def _accumulate(self, batch: _Batch) -> None:
-        """Compute the gradient of a batch, piece by piece."""
+    def _backward(self, batch: Tensor, seeds: Tensor) -> Tensor:
+        """Compute the gradient of a batch, in chunks; return the mean loss over the models."""
         self.optimizer.zero_grad(set_to_none=True)
-        pieces = -(-batch.chosen.shape[1] // self.room)
-        for number, piece in enumerate(batch.chosen.chunk(pieces, dim=1)):
-            seeds = batch.seeds + number
-            noise = Noise(seeds[:, None], row_names(piece.shape[1], self.device))
-            views = self.stack.views(self.flat, piece, *noise.stretch(self.config.smallest_crop))
-            compiled = self.config.compiled and piece.shape[1] == self.config.batch_size
-            logits = self.stack.training_logits(self.parameters.for_training(), views, seeds, compiled=compiled)
-            losses = F.cross_entropy(logits.flatten(0, 1), self.codes.gather(1, piece).flatten(), reduction="none")
-            loss = (losses * self.weights.gather(1, piece).flatten()).sum() / batch.chosen.shape[1]
+        total = torch.zeros_like(self.loss)
+        for number, rows in enumerate(batch.chunk(-(-batch.shape[1] // self.chunk_size), dim=1)):
+            chunk_seeds = seeds + number
+            noise = Noise(chunk_seeds[:, None], row_names(rows.shape[1], self.device))
+            views = self._crop(self.flat, rows, *noise.stretch(self.config.smallest_crop))
+            state = in_training_precision(self.trained | self.fixed)
+            compiled = self.config.compiled and rows.shape[1] == self.config.batch_size
+            logits = training_logits(self.network, state, views, chunk_seeds, compiled=compiled)
+            targets, weights = (values.gather(1, rows).flatten() for values in (self.targets, self.weights))
+            losses = F.cross_entropy(logits.flatten(0, 1), targets, reduction="none")
+            loss = (losses * weights).sum() / batch.shape[1]
             loss.backward()  # type: ignore[no-untyped-call]
+            total += loss.detach() / self.n_models
+        return total
 
-    def center(self, state: State) -> Tensor:
-        """Return ``(models, 2, d)``: what to normalise by when there is no batch to do it by."""
-        return torch.cat([center_of(self._embedding(state)), self._probe_center], dim=-1)
+    def _crop(self, flat: FlatSeries, rows: Tensor, begin: Tensor, share: Tensor) -> Tensor:
+        """Return ``(models, batch, channels, length)``, the same crop for all channels of a series."""
+        channels, length = self.network.channels, points_for(self.network, POOL)
+        index = (rows[..., None] * channels + torch.arange(channels, device=self.device)).flatten()
+        begin, share = (draw.flatten().repeat_interleave(channels) for draw in (begin, share))
+        return crop(flat, index, begin, share, length).view(*rows.shape, channels, length)
+
+    def state(self) -> State:
+        """Return the current parameters and buffers of all models."""
+        return {name: value.detach() for name, value in (self.trained | self.fixed).items()}
+
+    def with_center(self, state: State) -> Ensemble:
+        """Return models with the mean and variance of the training series' embeddings."""
+        center = torch.cat([center_of(self.embedding(state)), self.probe_center], dim=-1)
+        return Ensemble({name: value.clone() for name, value in state.items()}, center)
 
     @torch.no_grad()
-    def _embedding(self, state: State) -> Tensor:
-        return self.stack.embedding_of(state, self.flat, self._places)
-
-
-@dataclass(frozen=True)
-class _Batch:
-    chosen: Tensor
-    seeds: Tensor
-    rate: Tensor
+    def embedding(self, state: State, flat: FlatSeries | None = None, rows: Tensor | None = None) -> Tensor:
+        """Return ``(models, n, d)`` for whole series, those of training unless others are given."""
+        flat, rows = (self.flat, self.rows) if flat is None or rows is None else (flat, rows)
+        chunks = rows.split(max_batch(self.network, self.n_models, self.device), dim=1)  # type: ignore[no-untyped-call]
+        whole = (self._crop(flat, chunk, torch.zeros_like(chunk), torch.ones_like(chunk)) for chunk in chunks)
+        return torch.cat([embed(self.network, state, views) for views in whole], dim=1)
 
 
 @dataclass(frozen=True)
 class _Epoch:
-    """What the steps of an epoch take, on the device.
+    """The inputs of an epoch's steps, on the device.
 
     Attributes:
-        order: ``(batches, models, size)`` which series; every model shuffles by itself.
+        order: ``(batches, models, size)`` indices of series; every model has its own order.
         seeds: ``(batches, models)`` int32, of crops and dropout.
-        rates: ``(batches,)`` learning rates.
-        position: the batch that comes next.
+        learning_rates: ``(batches,)``.
+        position: the number of the next batch.
     """
 
     order: Tensor
     seeds: Tensor
-    rates: Tensor
+    learning_rates: Tensor
     position: Tensor
 
     @classmethod
-    def of(cls, trainer: Trainer, epoch: int) -> _Epoch:
-        """Draw an epoch; the last batch is filled up with series of the first, for all are equally large."""
-        rng = np.random.default_rng([trainer.seed, epoch])
-        batches, (models, own) = trainer.batches, trainer.members.shape
-        size = min(trainer.config.batch_size, own)
-        turns = [rng.permutation(own) for _ in range(trainer.first + models)][trainer.first :]
-        order = np.take_along_axis(trainer.members, np.stack(turns), axis=1)
+    def draw(cls, training: _Training, epoch: int) -> _Epoch:
+        """Draw an epoch; the last batch is filled up with series of the first, because all have the same size."""
+        rng = np.random.default_rng([training.seed, epoch])
+        batches, (models, own), first = training.batches, training.members.shape, training.first_model
+        size = min(training.config.batch_size, own)
+        turns = [rng.permutation(own) for _ in range(first + models)][first:]
+        order = np.take_along_axis(training.members, np.stack(turns), axis=1)
         order = np.take(order, np.arange(size * batches), axis=1, mode="wrap")
         seeds = np.stack(
-            [np.random.default_rng([trainer.seed, epoch, model, 1]).integers(-(2**31), 2**31, batches, np.int32)
-             for model in range(trainer.first, trainer.first + models)], axis=1,
+            [np.random.default_rng([training.seed, epoch, model, 1]).integers(-(2**31), 2**31, batches, np.int32)
+             for model in range(first, first + models)], axis=1,
         )  # fmt: skip
         steps = np.arange(epoch * batches, (epoch + 1) * batches)
-        rates = trainer.config.learning_rate * _rise_and_fall(steps, trainer.epochs * batches)
+        rates = training.config.learning_rate * _warmup_and_cosine(steps, training.epochs * batches)
         return cls(
-            torch.from_numpy(order.reshape(models, batches, size).swapaxes(0, 1).copy()).to(trainer.device),
-            torch.from_numpy(seeds).to(trainer.device),
-            torch.from_numpy(rates).float().to(trainer.device),
-            torch.zeros(1, dtype=torch.int64, device=trainer.device),
+            torch.from_numpy(order.reshape(models, batches, size).swapaxes(0, 1).copy()).to(training.device),
+            torch.from_numpy(seeds).to(training.device),
+            torch.from_numpy(rates).float().to(training.device),
+            torch.zeros(1, dtype=torch.int64, device=training.device),
         )
 
     def copy_(self, other: _Epoch) -> None:
-        """Take over another epoch in place, where a captured step looks for it."""
+        """Copy another epoch in place, where a captured step reads it."""
         for field in fields(self):
             getattr(self, field.name).copy_(getattr(other, field.name))
 
-    def next(self) -> _Batch:
-        """Return the batch at the position, and move on."""
-        chosen, seeds, rate = (x.index_select(0, self.position)[0] for x in (self.order, self.seeds, self.rates))
+    def next(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the series, seeds and learning rate of the next batch."""
+        batch, seeds, learning_rate = (
+            values.index_select(0, self.position)[0] for values in (self.order, self.seeds, self.learning_rates)
+        )
         self.position.add_(1)
-        return _Batch(chosen, seeds, rate)
+        return batch, seeds, learning_rate
 
 
 class _Best:
-    """The best state of every model, judged by its own errors on the watched series, then by its loss."""
+    """The best state of every model, by its number of errors on the validation series, then by its loss."""
 
-    def __init__(self, watched: TrainingSet, encoder: NuTime, trainer: Trainer) -> None:
-        self.trainer = trainer
-        probed = trainer.config.trained != "scratch"
-        self.frozen = frozen_embedding(encoder, watched.series) if probed else None
-        self.flat = _flat(watched.series).to(trainer.device)
-        self.codes = trainer._per_model(torch.from_numpy(watched.codes))
-        self.scores = torch.full((trainer.models,), torch.inf, device=trainer.device)
+    def __init__(self, validation: TrainingSet, encoder: NuTime, training: _Training) -> None:
+        self.training = training
+        self.frozen = None
+        if training.config.trained != "scratch":
+            embedding = validation.embedding
+            if embedding is None:
+                embedding = probe_features(encoder, validation.series, PROBE_POOL)
+            self.frozen = torch.from_numpy(embedding).to(training.device)
+        self.flat = _flatten(validation.series).to(training.device)
+        self.targets = training.per_model(validation.targets)
+        self.badness = torch.full((training.n_models,), torch.inf, device=training.device)
         self.state: State = {}
-        self.waited = 0
+        self.evaluations_since = 0
 
     @torch.no_grad()
-    def look(self, parameters: Parameters) -> int:
-        """Keep what became better; return the number of looks since anything did."""
-        scores = self._judge(parameters.for_training())
-        better = scores < self.scores
-        self.scores = torch.minimum(self.scores, scores)
-        for name, tensor in parameters.exact().items():
-            mask = better.view(-1, *[1] * (tensor.dim() - 1))
+    def update(self) -> float:
+        """Evaluate the models and keep the states that improved; return the mean accuracy."""
+        training = self.training
+        state = in_training_precision(training.state())
+        rows = torch.arange(self.targets.shape[1], device=training.device).expand(training.n_models, -1)
+        center = training.with_center(state).center
+        outputs = log_probabilities(state, center, training.embedding(state, self.flat, rows), self.frozen)
+        losses = F.nll_loss(outputs.flatten(0, 1), self.targets.flatten(), reduction="none", ignore_index=-1)
+        loss = losses.view(training.n_models, -1).mean(1)
+        wrong = outputs.argmax(-1) != self.targets
+        badness = wrong.sum(1) + loss / (1 + loss)
+        improved = badness < self.badness
+        self.badness = torch.minimum(self.badness, badness)
+        for name, tensor in training.state().items():
+            mask = improved.view(-1, *[1] * (tensor.dim() - 1))
             self.state[name] = torch.where(mask, tensor, self.state.get(name, tensor))
-        self.waited = 0 if bool(better.any()) else self.waited + 1
-        return self.waited
-
-    def _judge(self, state: State) -> Tensor:
-        """Return every model's number of errors, plus its loss squeezed below one."""
-        trainer = self.trainer
-        center = trainer.center(state)
-        everything = torch.arange(self.codes.shape[1], device=trainer.device).expand(trainer.models, -1)
-        embedding = trainer.stack.embedding_of(state, self.flat, everything)
-        said = trainer.stack.log_probabilities(state, center, embedding, self.frozen)
-        losses = F.nll_loss(said.flatten(0, 1), self.codes.flatten(), reduction="none", ignore_index=-1)
-        loss = losses.view(trainer.models, -1).mean(1)
-        errors = (said.argmax(-1) != self.codes).sum(1)
-        return errors + loss / (1 + loss)
+        self.evaluations_since = 0 if bool(improved.any()) else self.evaluations_since + 1
+        return 1 - float(wrong.float().mean())
 
 
-def _captured(take: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that steps like ``take``, from the fourth call on by replaying one CUDA graph."""
-    graph = torch.cuda.CUDAGraph()
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    calls = 0
-
-    def step() -> None:
-        nonlocal calls
-        calls += 1
-        if calls <= _STEPS_BEFORE_CAPTURE:
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
-                take()
-            torch.cuda.current_stream().wait_stream(stream)
-            return
-        if calls == _STEPS_BEFORE_CAPTURE + 1:
-            with torch.cuda.graph(graph, stream=stream):
-                take()
-        graph.replay()
-
-    return step
-
-
-def _flat(series: list[Array]) -> FlatSeries:
-    """Lay the channels of all series end to end; float64 input stays float64."""
+def _flatten(series: list[Array]) -> FlatSeries:
+    """Concatenate the channels of all series; float64 input stays float64."""
     lengths = torch.tensor([len(channel) for values in series for channel in values])
     values = np.concatenate([values.reshape(-1) for values in series])
     return FlatSeries(torch.from_numpy(values), lengths.cumsum(0) - lengths, lengths)
 
 
-def _split(codes: NDArray[np.intp], share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    everything = np.arange(len(codes))
-    if not share:
-        return everything, everything[:0]
-    from sklearn.model_selection import train_test_split
-
-    alone = np.bincount(codes).min() < 2  # a class of one cannot be on both sides
-    train, held_back = train_test_split(
-        everything, test_size=share, stratify=None if alone else codes, random_state=seed
-    )
-    return np.sort(train), np.sort(held_back)
-
-
-def _rise_and_fall(step: NDArray[np.intp], steps: int) -> NDArray[np.float64]:
-    rising = np.minimum(1.0, (step + 1) / max(1.0, 0.1 * steps))
-    falling: NDArray[np.float64] = rising * 0.5 * (1 + np.cos(np.pi * step / steps))
-    return falling
+def _warmup_and_cosine(step: NDArray[np.intp], steps: int) -> Float64:
+    warmup = np.minimum(1.0, (step + 1) / max(1.0, 0.1 * steps))
+    schedule: Float64 = warmup * 0.5 * (1 + np.cos(np.pi * step / steps))
+    return schedule

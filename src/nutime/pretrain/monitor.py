@@ -45,14 +45,17 @@ def linear_probe_on(sets: list[LabelledSet]) -> Callable[[NuTimeNetwork], float]
 
 
 def _accuracy(embedding: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> float:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedKFold, cross_val_score
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+    from sklearn.model_selection import StratifiedKFold
 
-    folds = min(_FOLDS, np.unique(labels, return_counts=True)[1].min())
+    from nutime.finetune.linear import LinearProbe
+
+    _, targets = np.unique(labels, return_inverse=True)
+    folds = min(_FOLDS, np.bincount(targets).min())
     if folds < 2:
         raise ValueError("a probe needs at least two series of every class; choose other sets with --probe")
     splits = StratifiedKFold(folds, shuffle=True, random_state=0)
-    classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
-    return float(cross_val_score(classifier, embedding, labels, cv=splits).mean())
+    scores = []
+    for train, test in splits.split(embedding, targets):
+        predictions = LinearProbe.fit(embedding[train], targets[train]).logits(embedding[test]).argmax(1)
+        scores.append((predictions == targets[test]).mean())
+    return float(np.mean(scores))

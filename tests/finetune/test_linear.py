@@ -1,0 +1,125 @@
+"""Linear classifiers: the solver, probes, and the features they read."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from nutime.data.series import as_series
+from nutime.encoder import NuTime
+from nutime.estimators.classifier import NuTimeClassifier
+from nutime.finetune import linear
+from nutime.finetune import train as trainer
+from nutime.finetune.linear import LinearProbe, fit_logistic
+from waves import waves
+
+FEW = 50
+
+
+def problem(n, d, classes=3, seed=0):
+    """Return normalised samples on a few directions, uneven classes that overlap, and weights."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 6)) @ rng.standard_normal((6, d)) + 0.5 * rng.standard_normal((n, d))
+    X = (X - X.mean(0)) / X.std(0)
+    y = np.digitize(X[:, 0] + rng.standard_normal(n), [0.3, 1.5][: classes - 1])
+    return X, y, rng.uniform(0.5, 2, n)
+
+
+def as_tensors(*problems):
+    X, y, weights = (np.stack(parts) for parts in zip(*problems, strict=True))
+    return torch.tensor(X), torch.tensor(y), torch.tensor(weights)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(
+    ("n", "d"),
+    [(40, 300), (200, 30), (150, 7000)],
+    ids=["more-coordinates", "more-samples", "many-coordinates"],
+)
+def test_the_solution_is_scikit_learns_logistic_regression(n, d, classes):
+    X, y, weights = problem(n, d, classes)
+    weight, bias = fit_logistic(*as_tensors((X, y, weights)), classes)
+    found = torch.softmax(torch.tensor(X) @ weight[0].T + bias[0], dim=1).numpy()
+    expected = LogisticRegression(max_iter=20000, tol=1e-10).fit(X, y, sample_weight=weights).predict_proba(X)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_a_solution_does_not_depend_on_problems_solved_with_it():
+    one, other = problem(40, 100), problem(40, 100, seed=1)
+    alone, together = (fit_logistic(*as_tensors(*problems), n_classes=3) for problems in ([one], [one, other]))
+    for mine, beside in zip(alone, together, strict=True):
+        torch.testing.assert_close(mine[0], beside[0], atol=1e-6, rtol=1e-6)
+
+
+def test_a_class_without_samples_is_never_the_most_probable():
+    X, y, weights = problem(40, 100)
+    weight, bias = fit_logistic(*as_tensors((X, y, weights)), n_classes=5)
+    assert (torch.tensor(X) @ weight[0].T + bias[0]).argmax(1).max() < 3
+
+
+# ---- probes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_probe_has_the_probabilities_of_scikit_learns_pipeline(encoder, classes):
+    embedding = NuTime.from_pretrained(encoder).embed(as_series(waves(n=30)[0]))
+    targets = np.arange(30) % classes
+    logits = torch.tensor(LinearProbe.fit(embedding, targets).logits(embedding))
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000, tol=1e-10))
+    expected = pipeline.fit(embedding.astype(float), targets).predict_proba(embedding.astype(float))
+    np.testing.assert_allclose(logits.softmax(1).numpy(), expected, atol=1e-4)
+
+
+def test_a_probe_of_constant_features_predicts_the_shares_of_the_classes():
+    targets = np.array([0, 0, 0, 1])
+    logits = torch.tensor(LinearProbe.fit(np.ones((4, 3)), targets).logits(np.ones((1, 3))))
+    np.testing.assert_allclose(logits.softmax(1).numpy(), [[0.75, 0.25]], atol=1e-4)
+
+
+# ---- features -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few_features(monkeypatch):
+    monkeypatch.setattr(linear, "MAX_FEATURES", FEW)
+    monkeypatch.setattr(linear, "_MEMORY_BUDGET", 300)  # a few series per chunk
+
+
+def many_channels(n=20):
+    X, y = waves(n, channels=3)
+    return list(X), y
+
+
+def test_of_few_channels_all_is_read(encoder):
+    X, _ = many_channels()
+    model = NuTime.from_pretrained(encoder)
+    np.testing.assert_array_equal(
+        linear.probe_features(model, X, "resolutions"), model.embed(X, pool="resolutions")
+    )
+
+
+def test_of_many_channels_always_the_same_part_is_read(encoder, few_features):
+    X, _ = many_channels()
+    model = NuTime.from_pretrained(encoder)
+    whole = model.embed(X, pool="upper")
+    part = linear.probe_features(model, X, "upper")
+    chosen = linear.selected_features(whole.shape[1], FEW)
+    assert len(set(chosen)) == FEW
+    np.testing.assert_array_equal(part, whole[:, chosen])
+    np.testing.assert_array_equal(linear.probe_features(model, X[3:5], "upper"), part[3:5])
+
+
+@pytest.mark.parametrize("strategy", ["probe", "finetune"])
+def test_a_classifier_of_many_channels_reads_what_it_was_fitted_on(
+    encoder, few_features, strategy, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(trainer, "MIN_STEPS", 1)
+    X, y = many_channels(40)
+    fitted = NuTimeClassifier(strategy, encoder, epochs=3, random_state=0).fit(X[:24], y[:24])
+    assert fitted.score(X[24:], y[24:]) > 0.7
+    said = fitted.predict_proba(X)
+    monkeypatch.setattr(linear, "MAX_FEATURES", 2 * FEW)  # as a later version might
+    fitted.save(tmp_path)
+    np.testing.assert_array_equal(NuTimeClassifier.load(tmp_path).predict_proba(X), said)
