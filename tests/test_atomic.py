@@ -51,6 +51,14 @@ def test_a_folder_is_replaced_as_a_whole_and_keeps_files_that_are_not_ours(tmp_p
     assert os.listdir(tmp_path) == ["model"]
 
 
+def test_other_files_of_a_replaced_folder_go_where_they_are_not_kept(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "old").write_text("old")
+    with replace_folder(tmp_path / "folder", keep=False) as fresh:
+        (fresh / "new").write_text("new")
+    assert [path.name for path in tmp_path.rglob("*")] == ["folder", "new"]
+
+
 def test_a_failure_leaves_the_old_folder_and_nothing_else(tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()

@@ -37,10 +37,10 @@ def replace_file(path: str | Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def replace_folder(folder: str | Path) -> Iterator[Path]:
+def replace_folder(folder: str | Path, *, keep: bool = True) -> Iterator[Path]:
     """Yield an empty folder that takes the place of ``folder`` if the block ends without an error.
 
-    Files of the replaced folder that the block did not write are kept.
+    Files of the replaced folder that the block did not write are kept, unless ``keep`` is False.
     """
     folder = Path(folder).resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,8 @@ def replace_folder(folder: str | Path) -> Iterator[Path]:
         for path in (*fresh.rglob("*"), fresh):
             _sync(path)
         if folder.exists():
-            _keep_other_files(folder, fresh)
+            if keep:
+                _keep_other_files(folder, fresh)
             _exchange(fresh, folder)
         else:
             fresh.rename(folder)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from format_files import refusal, values_of
 
-from nutime.data.formats.read import FormatError, read_file, read_records
+from nutime.data.formats.read import read_file, read_records
 
 
 @pytest.fixture
@@ -56,10 +56,9 @@ def test_npz_labels_become_text(tmp_path, y, labels):
     assert read_file(tmp_path / "set.npz").labels.tolist() == labels
 
 
-def test_labels_for_only_some_of_the_series_are_refused_in_a_table(tmp_path):
+def test_series_of_a_set_without_labels_are_unlabelled(tmp_path):
     np.savez(tmp_path / "set.npz", X_train=np.ones((1, 3)), y_train=["a"], X_test=np.ones((1, 3)))
-    with pytest.raises(FormatError, match="only some of its sets have labels"):
-        read_file(tmp_path / "set.npz")
+    assert read_file(tmp_path / "set.npz").labels.tolist() == ["a", ""]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +68,6 @@ def test_labels_for_only_some_of_the_series_are_refused_in_a_table(tmp_path):
         ({"X": np.ones((2, 3)), "y": np.array(["a", None])}, "y: holds pickled Python objects"),
         ({"X": np.ones((2, 3)), "y": np.arange(3)}, "X: has 2 series but the labels have shape (3,)"),
         ({"X": np.ones((2, 3)), "y": np.eye(2)}, "X: has 2 series but the labels have shape (2, 2)"),
-        ({"X": np.ones((2, 3)), "y": np.array([1, np.nan])}, "X: series 1: the label is missing"),
         ({"X": np.ones((2, 3)), "y": np.ones(2, complex)}, "X: labels of dtype complex128"),
         ({"X": np.ones(3)}, "X: has shape (3,), expected (n, length) or (n, channels, length)"),
         ({"X": np.ones((1, 1, 1, 1))}, "X: has shape (1, 1, 1, 1), expected"),

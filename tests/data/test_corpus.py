@@ -108,7 +108,7 @@ def test_shards_are_written_while_series_still_come(tmp_path):
 
     def series():
         for _ in range(30):
-            seen.append(len(list(tmp_path.glob(".corpus-*/shard-*.arrow"))))
+            seen.append(len(list(tmp_path.glob(".corpus.*/new/shard-*.arrow"))))
             yield noise(100)
 
     write(tmp_path / "corpus", {"a": series()}, shard_bytes=4000)
@@ -190,7 +190,7 @@ def test_what_is_no_corpus_is_never_replaced(tmp_path):
     precious = tmp_path / "home" / "thesis.txt"
     precious.parent.mkdir()
     precious.write_text("all of it")
-    with pytest.raises(ValueError, match="is no corpus"):
+    with pytest.raises(ValueError, match="is not a corpus"):
         write(precious.parent, {"a": noise(2, 5)}, overwrite=True)
     assert precious.read_text() == "all of it"
 
@@ -456,11 +456,11 @@ def test_no_source_is_refused(tmp_path):
         build_corpus([], tmp_path / "corpus")
 
 
-def test_progress_hears_of_every_set(tmp_path):
-    heard = []
+def test_every_split_read_is_reported(tmp_path):
+    reported = []
     arrays(tmp_path)
-    build_corpus([tmp_path], tmp_path / "corpus", progress=heard.append)
-    assert heard == [*["test series of UCR/Mine"] * 3, "UCR/Mine"]
+    build_corpus([tmp_path], tmp_path / "corpus", report=lambda *counts: reported.append(counts))
+    assert reported == [(done, 4) for done in range(5)]
 
 
 # Building: repeats.

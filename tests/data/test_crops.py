@@ -14,16 +14,25 @@ def flat(*series):
     return FlatSeries(values, lengths.cumsum(0) - lengths, lengths)
 
 
-def crop_one(series, index, begin, share, points):
+def crop_one(series, index, begin, share, points, samples=1):
     chosen, begins, shares = torch.tensor([index]), torch.tensor([begin]), torch.tensor([share])
-    return crop(series, chosen, begins, shares, points)[0]
+    return crop(series, chosen, begins, shares, points, samples)[0]
 
 
-@given(st.integers(1, 300), st.integers(1, 300))
-def test_the_whole_series_is_resized_as_the_input_contract_resizes(length, points):
+@given(st.integers(1, 300), st.integers(0, 300), st.sampled_from([1, 4]))
+def test_the_whole_series_is_enlarged_as_the_input_contract_enlarges(length, more, samples):
+    points = length + more
     values = np.random.default_rng(length).standard_normal(length).astype(np.float32)
     expected = resample([values[None]], points)[0, 0]
-    np.testing.assert_allclose(crop_one(flat([9.0], values, [9.0]), 1, 0.3, 1.0, points), expected, atol=1e-4)
+    seen = crop_one(flat([9.0], values, [9.0]), 1, 0.3, 1.0, points, samples)
+    np.testing.assert_allclose(seen, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("samples", [2, 4])
+def test_with_as_many_samples_as_it_is_shrunk_a_crop_is_averaged_as_the_input_contract_averages(samples):
+    values = np.random.default_rng(0).standard_normal(samples * 50).astype(np.float32)
+    seen = crop_one(flat(values), 0, 0.0, 1.0, 50, samples)
+    np.testing.assert_allclose(seen, resample([values[None]], 50)[0, 0], atol=1e-4)
 
 
 @given(st.integers(1, 200), st.floats(0, 1), st.floats(0.01, 1))

@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 
 CASES = 200
 SERIES, LENGTH = 6, 5
-JUNK = ["abc", "1.2.3", "--1", "1e", "0x1F", "1;2", "½", "inf", "-1e999", "[1]", "None", "1.5.", "\x00"]
+JUNK = ["abc", "1.2.3", "--1", "1e", "0x1F", "1;2", "½", "inf", "-1e999", "[1]", "Nope", "1.5.", "\x00"]
 
 
 def read_or_refuse(path):
@@ -123,11 +123,6 @@ def lost_value(rng, draft):
     del rng.choice(channels)[rng.randrange(LENGTH)]
 
 
-def lost_label(rng, draft):
-    index = some_series(rng, draft)
-    draft.series[index] = ("", draft.series[index][1])
-
-
 def unknown_label(rng, draft):
     index = some_series(rng, draft)
     draft.series[index] = (rng.choice(["c", "A", "aa", "1", "'a"]), draft.series[index][1])
@@ -170,7 +165,6 @@ DRAFT_BREAKS = {
     junk_value: TEXT,
     extra_value: set(TEXT) - LONG,
     lost_value: set(TEXT) - LONG,
-    lost_label: TEXT,
     unknown_label: DECLARED,
     extra_channel: CHANNELS | {"set.ts"},
     lost_channel: CHANNELS,
@@ -205,10 +199,6 @@ def unbalanced_quote(rng, name, lines):
     return [*lines[:index], '"' + lines[index], *lines[index + 1 :]]
 
 
-def id_again(rng, name, lines):
-    return [*lines, lines[rng.randrange(1, len(lines) - LENGTH)]]
-
-
 def label_change(rng, name, lines):
     return [*lines[:-1], lines[-1] + "x"]
 
@@ -225,7 +215,6 @@ LINE_BREAKS = {
     two_rows_in_one: TEXT,
     other_encoding: TEXT,
     unbalanced_quote: CSV,
-    id_again: LONG,
     label_change: LONG,
     junk_time: LONG,
 }

@@ -9,9 +9,9 @@ from nutime.data.formats.read import read_file, read_records
 # ---- .csv, wide ---------------------------------------------------------------------------------------
 
 
-def test_csv_without_names_is_a_series_a_row(tmp_path):
-    table = read_file(write(tmp_path / "set.csv", "0,1,2\n3,4,5\n"))
-    assert [values.tolist() for values in table.series] == [[[0, 1, 2]], [[3, 4, 5]]]
+def test_csv_without_names_has_one_series_per_row(tmp_path):
+    table = read_file(write(tmp_path / "set.csv", "0,1,4\n3,4,5\n"))
+    assert [values.tolist() for values in table.series] == [[[0, 1, 4]], [[3, 4, 5]]]
     assert table.labels is None
 
 
@@ -92,10 +92,21 @@ def test_csv_with_the_index_of_pandas_has_ids(tmp_path, labelled):
     np.testing.assert_array_equal(np.concatenate(table.series), [[0.5, 1.5], [2.5, 3.5]])
 
 
-def test_csv_of_bare_column_numbers_above_decimals_is_refused_as_ambiguous(tmp_path):
-    pandas = pytest.importorskip("pandas")
-    pandas.DataFrame([[0.5, 1.5]]).to_csv(tmp_path / "set.csv", index=False)
-    assert "column numbers or a series?" in refusal(tmp_path / "set.csv")
+@pytest.mark.parametrize("header", ["0,1,2,3", "1,2,3,4", "1;2;3;4"])
+@pytest.mark.parametrize("row", ["5,6,7,8", "0.5,6,7,8", "a,6,7,8"])
+def test_csv_first_row_that_counts_the_columns_is_a_header(tmp_path, header, row):
+    text = f"{header}\n{row}\n{row}\n".replace(",", ";") if ";" in header else f"{header}\n{row}\n{row}\n"
+    if row.startswith("a"):
+        table = read_file(write(tmp_path / "set.csv", text), label_column="0")
+        assert table.labels.tolist() == ["a", "a"]
+    else:
+        table = read_file(write(tmp_path / "set.csv", text))
+    assert (len(table), table.series[0][0, -3:].tolist()) == (2, [6, 7, 8])
+    assert "is read as a header" in table.notes[0]
+
+
+def test_csv_row_that_counts_is_a_series_if_it_is_the_only_one(tmp_path):
+    assert values_of(write(tmp_path / "set.csv", "1,2,3,4\n")) == [[[1, 2, 3, 4]]]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +115,6 @@ def test_csv_of_bare_column_numbers_above_decimals_is_refused_as_ambiguous(tmp_p
         ("1,2\n3\n", "2: has 1 cell(s), the first row has 2"),
         ("1,2,x\n", "1: point 2: 'x' is not a number"),
         ("1,2\n3,x\n", "2: point 1: 'x' is not a number"),
-        ("label,t0\na,1\n,2\n", "3: the label is missing"),
         ("id,t0\np,1\n,2\n", "3: the id is missing"),
         ("label,class,t0\n", "1: columns 'label' and 'class' may both hold the label"),
         ("label,id\n", "1: has no column of values, only 'label, id'"),
@@ -142,24 +152,45 @@ def test_long_csv_other_columns_are_channels(tmp_path):
 @pytest.mark.parametrize(
     "times",
     [
-        ["10", "2", "1"],
-        ["1e1", "2.5", "-1"],
-        ["2024-03-01", "2024-02-29", "2023-12-31"],
-        ["2024-01-01T10:00:00", "2024-01-01 09:59:59", "2024-01-01"],
-        ["2024-01-01T10:00+02:00", "2024-01-01T07:59Z", "2023-01-01T00:00Z"],
+        ["3", "2", "1"],
+        ["1e1", "5.5", "1"],
+        ["2024-03-01", "2024-02-29", "2024-02-28"],
+        ["2024-01-01T10:00:00", "2024-01-01 09:59:59", "2024-01-01T09:59:58.000"],
+        ["2024-01-01T10:00+02:00", "2024-01-01T07:59Z", "2024-01-01T08:58+01:00"],
         ["1950-02", "1950-01", "1949-12"],
+        ["2024-03-31", "2024-02-29", "2024-01-31"],
+        ["03/31/2024", "03/30/2024", "03/29/2024"],
+        ["01/04/2024", "31/03/2024", "30/03/2024"],
+        ["1.4.2024 00:00", "31.3.2024 00:00", "30.3.2024 00:00"],
+        ["2024/04/01", "2024/03/31", "2024/03/30"],
+        ["1 Apr 2024", "31 Mar 2024", "30 Mar 2024"],
+        ["03/31/2024 01:00 PM", "03/31/2024 12:00 PM", "03/31/2024 11:00 AM"],
+        ["1700000000002", "1700000000001", "1700000000000"],
     ],
-    ids=["whole", "decimal", "dates", "seconds", "zones", "months"],
+    ids=[
+        *("whole", "decimal", "dates", "seconds", "zones", "months", "month ends", "month first", "day first"),
+        *("dots", "year first", "month names", "half days", "epoch"),
+    ],
 )
 def test_long_csv_is_sorted_by_time_within_an_id(tmp_path, times):
     text = "id,time,value\n" + "".join(f"p,{time},{value}\n" for time, value in zip(times, "321", strict=True))
     assert values_of(write(tmp_path / "set.csv", text)) == [[[1, 2, 3]]]
 
 
-def test_long_csv_rows_of_equal_time_keep_their_order(tmp_path):
-    assert values_of(write(tmp_path / "set.csv", "id,time,value\np,1,1\np,1,2\np,0,3\np,1,0\n")) == [
-        [[3, 1, 2, 0]]
-    ]
+def test_long_csv_a_repeated_time_is_averaged(tmp_path):
+    table = read_file(write(tmp_path / "set.csv", "id,time,value\np,1,1\np,1,2\np,0,3\np,2,0\n"))
+    assert table.series[0].tolist() == [[3, 1.5, 0]]
+    assert "2 rows of equal time averaged" in table.notes[0]
+
+
+def test_long_csv_shuffled_rows_are_sorted_by_id_and_time(tmp_path):
+    rows = ["p,0,1", "p,1,2", "q,0,3", "q,1,4", "r,0,5"]
+    text = "id,time,value\n" + "\n".join(rows[place] for place in (3, 0, 4, 2, 1)) + "\n"
+    table = read_file(write(tmp_path / "set.csv", text))
+    assert (table.ids, [values.tolist() for values in table.series]) == (
+        ["q", "p", "r"],
+        [[[3, 4]], [[1, 2]], [[5]]],
+    )
 
 
 def test_long_csv_without_times_keeps_the_order_of_the_file(tmp_path):
@@ -180,15 +211,17 @@ def test_long_csv_empty_cells_are_nan(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "complaint"),
     [
-        ("p,0,1,a\nq,0,1,a\np,1,1,a\n", "4: id 'p' again after another id; keep its rows together"),
         ("p,0,1,a\np,1,1,b\n", "3: the label changes to 'b' within a series"),
-        ("p,0,1,a\np,soon,1,a\n", "3: time 'soon' is neither a number nor an ISO date"),
-        ("p,0,1,a\np,,1,a\n", "3: time '' is neither a number nor an ISO date"),
+        ("p,0,1,a\np,soon,1,a\n", "3: time 'soon' is neither a number nor a date"),
+        ("p,0,1,a\np,,1,a\n", "3: time '' is neither a number nor a date"),
         ("p,0,1,a\np,nan,1,a\n", "3: the time is missing"),
-        ("p,0,1,a\np,2024-01-01,1,a\n", "3: the time cannot be compared with the one before"),
-        ("p,2024-01-01,1,a\np,2024-01-01T00:00Z,1,a\n", "3: the time cannot be compared with the one before"),
+        ("p,0,1,a\np,2024-01-01,1,a\n", "3: series 'p': times cannot be compared"),
+        ("p,2024-01-01,1,a\np,2024-01-01T00:00Z,1,a\n", "3: series 'p': times cannot be compared"),
         ("p,0,1,a\n,1,1,a\n", "3: the id is missing"),
-        ("p,0,1,\n", "2: the label is missing"),
+        ("p,03/04/2024,1,a\n", "2: time '03/04/2024': is the day or the month first?"),
+        ("p,13/04/2024,1,a\np,04/13/2024,1,a\n", "3: time '04/13/2024': day and month change places"),
+        ("p,0,1,a\np,0,1,a\np,0,1,a\n", "4: series 'p': 2 of 3 rows repeat an earlier time (0)"),
+        ("p,0,1,a\np,1,1,a\np,1e9,1,a\n", "4: series 'p': 3 rows span 1000000001 steps of 1"),
         ("p,0,x,a\n", "2: column 'value': 'x' is not a number"),
         ("p,0,inf,a\n", "2: holds an infinite value"),
         ("p,0,1\n", "2: has 3 cell(s), the first row has 4"),
@@ -233,7 +266,7 @@ def test_parquet_lists_of_any_kind_keep_float32(write_parquet, kind, precision):
     assert table.series[1].dtype == (np.float32 if precision in ("float16", "float32") else np.float64)
 
 
-def test_parquet_numeric_columns_are_a_series_a_row(write_parquet):
+def test_parquet_numeric_columns_are_one_series_per_row(write_parquet):
     table = read_file(write_parquet({"t0": [1, 2], "t1": [3.0, None], "class": ["a", "b"]}))
     np.testing.assert_array_equal(np.concatenate(table.series), [[1, 3], [2, np.nan]])
     assert table.labels.tolist() == ["a", "b"]
@@ -285,11 +318,8 @@ def test_parquet_long_series_may_run_over_row_groups(write_parquet):
         ({"x": [[1.0]], "time": [[0.0]]}, "column 'time': times beside lists of values are not supported"),
         ({"x": [1.0, np.inf]}, "rows 0 to 1: holds an infinite value"),
         ({"x": [[1.0], [np.inf]]}, "row 1: holds an infinite value"),
-        ({"x": [1.0], "label": [None]}, "the label is missing"),
-        ({"x": [1.0], "label": [np.nan]}, "the label is missing"),
         ({"x": [1.0], "id": [None]}, "the id is missing"),
-        ({"value": [1.0, 2.0], "id": ["p", "p"], "t": [1, None]}, "the time is missing"),
-        ({"value": [1.0, 2.0, 3.0], "id": ["p", "q", "p"]}, "id 'p' again after another id"),
+        ({"value": [1.0, 2.0], "id": ["p", "p"], "t": [1, None]}, "series 'p': the time is missing"),
         ({"label": ["a"]}, "has no column of values"),
         ({"label": ["a"], "class": ["b"], "x": [1.0]}, "columns 'label' and 'class' may both hold the label"),
         ({"x": np.empty(0)}, "holds no series"),
@@ -300,7 +330,7 @@ def test_parquet_complaints_name_the_row_or_column(write_parquet, columns, compl
     assert refusal(write_parquet(columns)).startswith(f" {complaint}")
 
 
-def test_parquet_is_read_a_row_group_at_a_time(write_parquet):
+def test_parquet_is_read_by_row_groups(write_parquet):
     pa = pytest.importorskip("pyarrow")
     X = np.random.default_rng(0).normal(size=(8192, 64))
     path = write_parquet({"x": pa.array(list(X))}, row_group_size=512)

@@ -33,12 +33,12 @@ def build(
 
     Example: `nutime corpus build ucr measurements/*.csv -o corpus`
     """
-    from rich.console import Console
-
+    from nutime.cli.everyday import bar, progress_bars
     from nutime.data.corpus.build import build_corpus
 
-    with Console(stderr=True).status("reading") as status:
-        corpus = build_corpus(sources, out, data_dir=data_dir, overwrite=overwrite, progress=status.update)
+    with progress_bars() as progress:
+        report = bar(progress, "reading")
+        corpus = build_corpus(sources, out, data_dir=data_dir, overwrite=overwrite, report=report)
     _print(corpus, as_json)
 
 

@@ -1,26 +1,25 @@
-"""Published archives by name: how large a set must be, and where its files are.
+"""Published archives by name: the official size of each set, and where to find its files.
 
-Unusual here: every split that is loaded is checked against ``archives.csv``, so a partial file never passes
-for the official one, and a set found in the user's folder is never completed from elsewhere: what is missing
-there is an error that says so.
+Every split that is loaded is checked against ``archives.csv``, so that a partial file is never taken for the
+official one. A set found in the user's folder is never completed from another place.
 
-A set is looked for in ``data_dir`` (or the folder named by ``NUTIME_DATA``), among the sets bundled with
-aeon, and in the cache (``NUTIME_CACHE``, else ``~/.cache/nutime``), which aeon fills by download. A folder
-may hold the published layouts, directly or one level down (``UCRArchive_2018/Coffee/Coffee_TRAIN.tsv``),
-TF-C's ``FD-B/train.pt``, or ``ucr/Coffee.npz``, ``uea/Libras.npz``, ``extra/HAR.npz`` with arrays
+The search order is ``data_dir`` (or the folder named by ``NUTIME_DATA``), the sets bundled with aeon, and the
+cache (``NUTIME_CACHE``, else ``~/.cache/nutime``), which aeon fills by download. A folder may hold the
+published layouts, directly or one level down (``UCRArchive_2018/Coffee/Coffee_TRAIN.tsv``), TF-C's
+``FD-B/train.pt``, or ``ucr/Coffee.npz``, ``uea/Libras.npz``, ``extra/HAR.npz`` with arrays
 ``X_train, y_train, X_test, …``.
 
-Where the numbers of ``archives.csv`` come from:
+Origin of the numbers in ``archives.csv``:
 
 * UCR: ``DataSummary.csv`` of the 2018 release. Its training splits add up to the paper's 60,555 series. For
   sets of unequal length, ``length`` is the width of the published table.
 * UEA: ``DataDimensions.csv`` of the release and, where that differs from the files, the files: DuckDuckGeese
   50/50, ERing 30/270, HandMovementDirection 160/74, InsectWingbeat 25,000/25,000. Split by channel, 28 sets
   have the paper's 1,386,874 training series: all but EigenWorms and InsectWingbeat.
-* TF-C: Zhang et al. 2022 and Appendix A of the paper; HAR and FD-A as in TS-TCC (Eldele et al. 2021). Blank
-  is what is not published or, for the length of Gesture, published in two ways.
+* TF-C: Zhang et al. 2022 and Appendix A of the paper; HAR and FD-A as in TS-TCC (Eldele et al. 2021). A cell
+  is blank where nothing is published or, for the length of Gesture, where two values are published.
 * ``other_train`` is a second size in circulation that is accepted: MelbournePedestrian with six series
-  more than the release, HAR with its validation split left inside.
+  more than the release, HAR including its validation split.
 * ``sublists``: the sets of the paper's result tables. The "41" few-shot sets are 40 in its table, and their
   mean is the average printed there.
 """
@@ -36,7 +35,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, overload
 from zipfile import ZipFile
@@ -44,36 +42,42 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from nutime.atomic import replace_folder
 from nutime.data.formats.arrays import array_names, read_set
 from nutime.data.formats.source import InputFile
 from nutime.data.series import Array
 
-Labels: TypeAlias = NDArray[np.str_]
-Folder: TypeAlias = str | os.PathLike[str]
+_Labels: TypeAlias = NDArray[np.str_]
+_Folder: TypeAlias = str | os.PathLike[str]
 
+#: Suffixes of the published formats, the preferred one first.
 EXTENSIONS = (".ts", ".tsv", ".txt", ".arff")
-SIZES = ("train", "val", "test", "channels", "length", "classes", "other_train")
-NPZ_FOLDERS = {"ucr": "ucr", "uea": "uea", "tfc": "extra"}
+_SIZES = ("train", "val", "test", "channels", "length", "classes", "other_train")
+_NPZ_FOLDERS = {"ucr": "ucr", "uea": "uea", "tfc": "extra"}
 
 
 class Part(NamedTuple):
     """One split. ``X`` is ``(n, length)`` or ``(n, channels, length)``, NaN-padded; labels are strings."""
 
     X: Array
-    y: Labels
+    y: _Labels
 
 
 class Dataset(NamedTuple):
     """Training and test split of a set, in the form of :class:`Part`."""
 
     X_train: Array
-    y_train: Labels
+    y_train: _Labels
     X_test: Array
-    y_test: Labels
+    y_test: _Labels
+
+    def __repr__(self) -> str:
+        classes = len(np.unique(self.y_train))
+        return f"Dataset(X_train {self.X_train.shape}, X_test {self.X_test.shape}, {classes} classes)"
 
 
 class Availability(NamedTuple):
-    """Which sets can be evaluated here, and for each of the others the reason why not."""
+    """The sets that are complete on this machine, and for each of the others the reason why it is not."""
 
     complete: tuple[str, ...]
     missing: dict[str, str]
@@ -81,7 +85,7 @@ class Availability(NamedTuple):
 
 @dataclass(frozen=True)
 class ArchiveSet:
-    """Official sizes of one set; 0 where nothing is published."""
+    """Official sizes of one set; 0 where none is published."""
 
     key: str
     archive: str
@@ -109,7 +113,7 @@ def _read_table() -> dict[str, ArchiveSet]:
             archive=row["archive"],
             equal_length=row["equal_length"] == "1",
             sublists=tuple(row["sublists"].split()),
-            **{column: int(row[column] or 0) for column in SIZES},
+            **{column: int(row[column] or 0) for column in _SIZES},
         )
         for row in csv.DictReader(text.splitlines())
     }
@@ -150,29 +154,29 @@ def sublist(name: str) -> tuple[str, ...]:
 
 
 def bundled_sets(channels: int | None = None) -> tuple[str, ...]:
-    """Return the keys of the sets aeon ships inside its package (none without aeon), always at hand offline."""
+    """Return the keys of the sets bundled with aeon (none without aeon), which need no download."""
     folder = _bundled_folder()
     entries = (entry for entry in ARCHIVE.values() if channels in (None, entry.channels))
     return tuple(entry.key for entry in entries if folder and _files_in(folder, entry))
 
 
 @overload
-def load_dataset(name: str, *, split: None = None, data_dir: Folder | None = None) -> Dataset: ...
+def load_dataset(name: str, *, split: None = None, data_dir: _Folder | None = None) -> Dataset: ...
 @overload
-def load_dataset(name: str, *, split: str, data_dir: Folder | None = None) -> Part: ...
-def load_dataset(name: str, *, split: str | None = None, data_dir: Folder | None = None) -> Dataset | Part:
+def load_dataset(name: str, *, split: str, data_dir: _Folder | None = None) -> Part: ...
+def load_dataset(name: str, *, split: str | None = None, data_dir: _Folder | None = None) -> Dataset | Part:
     """Load an archive set by name, from disk if it is there, else by download.
 
     Args:
         name: a name :func:`find_set` understands.
         split: None for train and test together; ``"train"``, ``"test"`` or ``"val"`` for one of them;
-            ``"unsplit"`` for a file that only has ``X`` and ``y`` (see :func:`draw_splits`); or any other
-            name under which an ``.npz`` file keeps arrays ``X_name`` and ``y_name``.
-        data_dir: the folder to look in first; the environment variable ``NUTIME_DATA`` if not given.
+            ``"unsplit"`` for a file that only has ``X`` and ``y`` (see :func:`draw_splits`); or the name of any
+            other split, whose arrays are ``X_name`` and ``y_name`` in an ``.npz`` file.
+        data_dir: the folder to search first; the environment variable ``NUTIME_DATA`` if not given.
 
     Raises:
-        ValueError: one line saying which set and split is unknown, missing or of the wrong size, and what
-            to do about it.
+        ValueError: one line with the set and split that is unknown, missing or of the wrong size, and the
+            remedy.
     """
     entry = find_set(name)
     files = _locate(entry, data_dir) or _download(entry, data_dir)
@@ -181,12 +185,12 @@ def load_dataset(name: str, *, split: str | None = None, data_dir: Folder | None
     return Dataset(*_load(entry, "train", files), *_load(entry, "test", files))
 
 
-def available(names: Iterable[str], data_dir: Folder | None = None) -> Availability:
-    """Tell which sets have complete train and test splits on disk; nothing is downloaded.
+def available(names: Iterable[str], data_dir: _Folder | None = None) -> Availability:
+    """Find the sets with complete train and test splits on disk, without downloading.
 
     Every set is read once, so that a file of the wrong size counts as missing.
     """
-    _local_folder(data_dir)  # a folder that does not exist is one mistake, not one for each set
+    _local_folder(data_dir)  # a folder that does not exist is one mistake, not one per set
     complete, missing = [], {}
     for name in names:
         entry = find_set(name)
@@ -206,8 +210,8 @@ def available(names: Iterable[str], data_dir: Folder | None = None) -> Availabil
 def draw_splits(y: NDArray[Any], sizes: Sequence[int], seed: int) -> tuple[NDArray[np.intp], ...]:
     """Draw disjoint stratified index sets of the given sizes, which must add up to ``len(y)``.
 
-    For sets whose official order is lost: TF-C's EMG is 204 windows to be split 122/41/41. Numbers from such
-    a split are comparable to published ones only as a mean over several seeds, and should say so.
+    For sets whose official order is lost: TF-C's EMG is 204 windows to be split 122/41/41. Scores on such a
+    split are comparable to published ones only as a mean over several seeds, and should be reported as such.
     """
     from sklearn.model_selection import train_test_split
 
@@ -220,7 +224,7 @@ def draw_splits(y: NDArray[Any], sizes: Sequence[int], seed: int) -> tuple[NDArr
     return (*parts, rest)
 
 
-def _local_folder(data_dir: Folder | None) -> Path | None:
+def _local_folder(data_dir: _Folder | None) -> Path | None:
     given = data_dir or os.environ.get("NUTIME_DATA")
     if not given:
         return None
@@ -240,13 +244,13 @@ def _cache_folder() -> Path:
     return Path(os.environ.get("NUTIME_CACHE") or "~/.cache/nutime").expanduser()
 
 
-def _searched(data_dir: Folder | None) -> str:
+def _searched(data_dir: _Folder | None) -> str:
     local = _local_folder(data_dir)
     own = f"{local}" if local else "no data folder (NUTIME_DATA is not set)"
     return f"{own}, the sets bundled with aeon, {_cache_folder()}"
 
 
-def _locate(entry: ArchiveSet, data_dir: Folder | None) -> dict[str, Path]:
+def _locate(entry: ArchiveSet, data_dir: _Folder | None) -> dict[str, Path]:
     """Return the file of each split, all from the first folder that holds anything of the set."""
     for folder in (_local_folder(data_dir), _bundled_folder(), _cache_folder()):
         if folder and (files := _files_in(folder, entry)):
@@ -255,7 +259,7 @@ def _locate(entry: ArchiveSet, data_dir: Folder | None) -> dict[str, Path]:
 
 
 def _files_in(folder: Path, entry: ArchiveSet) -> dict[str, Path]:
-    for npz in (folder / NPZ_FOLDERS[entry.archive] / f"{entry.name}.npz", folder / f"{entry.name}.npz"):
+    for npz in (folder / _NPZ_FOLDERS[entry.archive] / f"{entry.name}.npz", folder / f"{entry.name}.npz"):
         if npz.is_file():
             return dict.fromkeys(_npz_splits(npz), npz)
     if entry.archive == "tfc":
@@ -297,7 +301,7 @@ def _load(entry: ArchiveSet, split: str, files: dict[str, Path]) -> Part:
         present, path = next(iter(files.items()))
         raise ValueError(
             f"{entry.key}: no {split} split in {path if path.suffix == '.npz' else path.parent}, only "
-            f"{', '.join(files)}; add the official file there, or ask for split={present!r}"
+            f"{', '.join(files)}; add the official file there, or load split={present!r}"
         )
     path = files[split]
     part = _read_npz(path, split) if path.suffix == ".npz" else _read_published(path)
@@ -305,7 +309,7 @@ def _load(entry: ArchiveSet, split: str, files: dict[str, Path]) -> Part:
     short = entry.length - part.X.shape[-1]
     if short <= 0:
         return part
-    # Both splits of unequal series are as wide as the published table.
+    # Both splits of a set of unequal lengths are padded to the width of the published table.
     return Part(np.pad(part.X, [(0, 0)] * (part.X.ndim - 1) + [(0, short)], constant_values=np.nan), part.y)
 
 
@@ -323,9 +327,9 @@ def _read_published(path: Path) -> Part:
     from nutime.data.formats.read import read_file
 
     table = read_file(path)
-    if table.labels is None:
+    if table.labels is None or not table.labels.all():
         raise ValueError(f"{path}: has no labels; expected an archive file with a class for every series")
-    return Part(_dense(table.series), table.labels.astype(np.str_))
+    return Part(_dense(table.series), table.labels)
 
 
 def _dense(series: Sequence[Array]) -> Array:
@@ -338,7 +342,7 @@ def _dense(series: Sequence[Array]) -> Array:
 
 
 def _check_size(entry: ArchiveSet, split: str, part: Part, path: Path) -> None:
-    """Hold what was read against the table; what the table does not know is not checked."""
+    """Compare a split with the official sizes that are published."""
     stack = part.X if part.X.ndim == 3 else part.X[:, None]
     counts = _official_counts(entry, split)
     known = np.flatnonzero(np.isfinite(stack).any(axis=(0, 1)))
@@ -369,8 +373,8 @@ def _official_counts(entry: ArchiveSet, split: str) -> set[int]:
     return accepted - {0}
 
 
-def _download(entry: ArchiveSet, data_dir: Folder | None) -> dict[str, Path]:
-    """Let aeon fetch a set into the cache, in a scratch folder first: the cache never holds half a set."""
+def _download(entry: ArchiveSet, data_dir: _Folder | None) -> dict[str, Path]:
+    """Download a set into the cache by aeon; the cache never holds half a set."""
     advice = "put its files into a folder and name it by data_dir or NUTIME_DATA"
     where = f"{entry.key}: not found in {_searched(data_dir)}"
     if entry.archive == "tfc":
@@ -381,12 +385,12 @@ def _download(entry: ArchiveSet, data_dir: Folder | None) -> dict[str, Path]:
         raise ValueError(f"{where}; the download needs nutime[archives]; install that, or {advice}") from None
     cache = _cache_folder()
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=cache) as scratch:
-            fresh = Path(scratch, "download")  # one level deeper than a search of the cache looks
+        with replace_folder(cache / entry.name) as fresh:
             load_classification(entry.name, split="train", extract_path=str(fresh))
-            (fresh / entry.name).replace(cache / entry.name)
-    except Exception as error:  # aeon passes on whatever the network, the server or the file did
+            for file in (fresh / entry.name).iterdir():
+                file.rename(fresh / file.name)
+            (fresh / entry.name).rmdir()
+    except Exception as error:  # aeon raises any type of error of the network, the server or the file
         reason = " ".join(str(error).split())
         raise ValueError(f"{where}; the download failed ({reason}); {advice}") from error
     return _files_in(cache, entry)

@@ -1,8 +1,7 @@
-"""Random resized crops taken where the data is: a gather and a lerp on one flat array of values.
+"""Random resized crops on the training device: a gather and a lerp on one flat array of values.
 
-Unusual here: there is no loader. All series lie end to end in one tensor on the training device; a crop is
-described by real numbers (where it begins, how much of the series it takes), so that any length from one
-point up can be cropped and nothing has to visit the host.
+There is no loader. All series are concatenated in one tensor on the device; a crop is described by real numbers
+(its start and its share of the series), so that series of any length can be cropped without a host sync.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class FlatSeries:
-    """Series laid end to end.
+    """Concatenated series.
 
     Attributes:
         values: all values, ``(total,)`` float32.
-        starts: where each series begins, ``(n,)`` int64.
-        lengths: how many points it has, ``(n,)`` int64.
+        starts: the index of the first value of each series, ``(n,)`` int64.
+        lengths: the number of points of each series, ``(n,)`` int64.
     """
 
     values: Tensor
@@ -35,29 +34,35 @@ class FlatSeries:
         return len(self.starts)
 
 
-def crop(series: FlatSeries, index: Tensor, begin: Tensor, share: Tensor, points: int) -> Tensor:
+def crop(series: FlatSeries, index: Tensor, begin: Tensor, share: Tensor, points: int, samples: int = 1) -> Tensor:
     """Cut a stretch out of each chosen series and resize it.
 
-    Places are float32: good to a ten-thousandth of a point in series of a thousand points.
+    Positions are float32: good to a ten-thousandth of a point in series of a thousand points.
 
     Args:
         series: where to cut.
         index: ``(batch,)`` which series.
-        begin: ``(batch,)`` in [0, 1]: where between its leftmost and rightmost place the stretch lies.
-        share: ``(batch,)`` in (0, 1]: how much of the series it takes.
+        begin: ``(batch,)`` in [0, 1]: where between its leftmost and rightmost position the stretch starts.
+        share: ``(batch,)`` in (0, 1]: the share of the series it covers.
         points: the length to resize to.
+        samples: values averaged per point where the stretch is shrunk, against aliasing.
 
     Returns:
         ``(batch, points)``.
     """
-    length = series.lengths[index].float()
-    extent = length * share.float()
-    first = (length - extent) * begin.float()
+    length = series.lengths[index].float()[:, None]
+    extent = length * share.float()[:, None]
+    first = (length - extent) * begin.float()[:, None]
     grid = (torch.arange(points, device=index.device) + 0.5) / points
-    position = first[:, None] + extent[:, None] * grid - 0.5
-    position = torch.minimum(position.clamp(min=0), length[:, None] - 1)
+    position = first + extent * grid - 0.5
+    if samples > 1:
+        offset = (torch.arange(samples, device=index.device) + 0.5) / samples - 0.5
+        spread = torch.where(extent > points, extent / points, 0)
+        position = (position[..., None] + spread[..., None] * offset).flatten(1)
+    position = torch.minimum(position.clamp(min=0), length - 1)
     left = position.long()
     right = torch.minimum(left + 1, series.lengths[index][:, None] - 1)
     start = series.starts[index][:, None]
     before, after = series.values[start + left], series.values[start + right]
-    return before + (position - left) * (after - before)
+    values = before + (position - left) * (after - before)
+    return values if samples == 1 else values.view(-1, points, samples).mean(-1)

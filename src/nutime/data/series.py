@@ -1,168 +1,251 @@
-"""The one input contract: whatever a user calls "my series" becomes a list of clean arrays.
+"""The one input contract: any accepted input becomes a list of finite ``(channels, length)`` arrays.
 
 Accepted, everywhere in the package:
 
-* a float or integer array ``(n, length)`` or ``(n, channels, length)``;
-* a list of ``(length,)`` or ``(channels, length)`` arrays, of unequal length if need be;
-* a DataFrame (pandas, polars) or an Arrow table with one series per row: a column a point, or a column a channel
-  whose cells hold the series;
+* a float or integer array or tensor ``(n, length)`` or ``(n, channels, length)``;
+* a list of ``(length,)`` or ``(channels, length)`` arrays, of equal or unequal length, or a dict of them by id;
+* a DataFrame (pandas, polars) or an Arrow table with one series per row: one column per point, or one column per
+  channel whose cells hold the series;
+* a DataFrame with one row per point in time: with a time column or index it is one series, with ids as well
+  (a column or a level of the index) one series per id;
+* a list or dict of such frames, or a ``groupby``: one series per frame;
+* an xarray DataArray or Dataset, by the names of its dimensions;
 * an array of objects that are series: ``(n,)``, as the list, or ``(n, channels)``, as the DataFrame.
 
-A tensor, on any device, is an array.
+Times count: samples at irregular times are put on a regular grid, and gaps become missing values
+(:mod:`nutime.data.timeline`). :mod:`nutime.data.frames` describes how frames are understood.
 
-NaN, or None, at the ends, in all channels at once, is padding and is trimmed; any other is a missing value and
-is interpolated (held constant beyond the first and last value known). What comes out of :func:`as_series` is
-finite. float32 stays float32, everything else becomes float64: no precision is lost before the window
-statistics have been taken.
+NaN, or None, at both ends and in all channels is padding and is trimmed; any other NaN is a missing value and is
+interpolated (constant beyond the first and last known value). float32 stays float32, everything else becomes
+float64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nutime.data.frames import (
+    EXPECTED,
+    RawSeries,
+    as_array,
+    as_floats,
+    holds_series,
+    is_frame,
+    is_groupby,
+    is_numeric,
+    is_xarray,
+    read_frame,
+    read_groups,
+    read_mapping,
+    read_recordings,
+    read_xarray,
+)
+from nutime.data.names import ID_NAMES, LABEL_NAMES, TIME_NAMES, name_order
+from nutime.data.timeline import Times
+
+__all__ = [
+    "EXPECTED",
+    "ID_NAMES",
+    "LABEL_NAMES",
+    "TIME_NAMES",
+    "Array",
+    "SeriesLike",
+    "SeriesSet",
+    "align",
+    "as_array",
+    "as_series",
+    "holds_series",
+    "is_frame",
+    "is_labelled",
+    "read_input",
+    "resample",
+]
+
 #: One series, ``(channels, length)``, float32 or float64.
 Array: TypeAlias = NDArray[np.floating[Any]]
-#: Series as users give them, in any of the forms above.
-SeriesLike: TypeAlias = ArrayLike
+#: Any input of this module.
+SeriesLike: TypeAlias = "ArrayLike | Iterable[Any] | SeriesSet"
 
-#: Names, in any case, of what is no value of a series, in a file or a DataFrame: its label, its id, its times.
-LABEL_NAMES = frozenset({"label", "class", "target", "y"})
-ID_NAMES = frozenset({"id", "series", "series_id"})
-TIME_NAMES = frozenset({"time", "timestamp", "t", "date"})
-
-EXPECTED = (
-    "expected an array (n, length) or (n, channels, length), a list of (length,) or (channels, length) "
-    "arrays, or a DataFrame with one series per row"
-)
+_CHUNK_VALUES = 2**22  # resampled together
+_log = logging.getLogger("nutime")
 
 
-def as_series(X: Any) -> list[Array]:
+@dataclass(frozen=True)
+class SeriesSet:
+    """Series with the names, ids, times and labels found in a file or a frame; None where there are none.
+
+    Attributes:
+        series: ``(channels, length)`` each.
+        labels: one text per series, empty where a series is unlabelled.
+        ids: one text per series.
+        channel_names: the name of each channel.
+        feature_names: the names of the columns of a table with one series per row.
+        n_features: the number of columns of such a table.
+        times: the time of each point of each series: numbers or ``datetime64``.
+        notes: lines on what was done to the data, for a user to read.
+    """
+
+    series: list[Array]
+    labels: NDArray[np.str_] | None = None
+    ids: list[str] | None = None
+    channel_names: list[str] | None = None
+    feature_names: list[str] | None = None
+    n_features: int | None = None
+    times: list[Times] | None = None
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+
+def as_series(X: SeriesLike) -> list[Array]:
     """Return every series of ``X`` as a finite ``(channels, length)`` array.
 
     Raises:
         ValueError: one line with the index of the first bad series and what was expected of it.
     """
-    series = [_clean(values, index) for index, values in enumerate(_split(X))]
-    if not series:
+    return read_input(X).series
+
+
+def read_input(
+    X: SeriesLike,
+    *,
+    channel_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    freq: str | float | None = None,
+) -> SeriesSet:
+    """Return every series of ``X``, finite, with the names, ids and times of the input.
+
+    Args:
+        X: any input of this module. A :class:`SeriesSet` is cleaned and aligned.
+        channel_names, feature_names: names known from ``fit``. An input with the same names in another order is
+            put in order; one without names is accepted as it is.
+        freq: the step of the regular grid of inputs with times; the median step unless given.
+
+    Raises:
+        ValueError: one line with the first bad series and what was expected of it, or the difference of the names.
+    """
+    given = X if isinstance(X, SeriesSet) else _read(X, freq)
+    given = align(given, channel_names=channel_names, feature_names=feature_names)
+    cleaned = [_clean(values, index) for index, values in enumerate(given.series)]
+    if not cleaned:
         raise ValueError(f"no series given: {EXPECTED}")
-    channels = series[0].shape[0]
-    for index, values in enumerate(series):
+    channels = cleaned[0][0].shape[0]
+    for index, (values, _) in enumerate(cleaned):
         if values.shape[0] != channels:
             raise ValueError(
                 f"series {index}: has {values.shape[0]} channel(s) but series 0 has {channels}; "
                 "expected the same number in all series"
             )
-    return series
+    _warn_channels_last([values for values, _ in cleaned])
+    times = given.times
+    if times is not None:
+        times = [time[kept] for time, (_, kept) in zip(times, cleaned, strict=True)]
+    return replace(given, series=[values for values, _ in cleaned], times=times)
 
 
-def resample(series: Sequence[Array], length: int) -> Array:
-    """Resize every series to ``length`` points by linear interpolation: ``(n, channels, length)``.
+def align(
+    given: SeriesSet, *, channel_names: Sequence[str] | None = None, feature_names: Sequence[str] | None = None
+) -> SeriesSet:
+    """Put the channels of series, or the columns of a table, in the order of names known from ``fit``.
 
-    Sample centres are aligned (the convention of image resizing), so a series that already has ``length``
-    points is returned unchanged.
+    Raises:
+        ValueError: other names; one line with the names that are missing and unexpected.
     """
-    dtype = np.result_type(np.float32, *{values.dtype for values in series})
-    out = np.empty((len(series), series[0].shape[0], length), dtype)
-    by_length: dict[int, list[int]] = {}
-    for index, values in enumerate(series):
-        by_length.setdefault(values.shape[1], []).append(index)
-    for old_length, members in by_length.items():
-        stack = np.stack([series[index] for index in members]).astype(dtype, copy=False)
-        out[members] = stack if old_length == length else _lerp(stack, length)
-    return out
+    if (
+        channel_names is not None
+        and given.channel_names is not None
+        and list(channel_names) != given.channel_names
+    ):
+        order = name_order(channel_names, given.channel_names, "channels")
+        series = [np.asarray(values)[order] for values in given.series]
+        given = replace(given, series=series, channel_names=list(channel_names))
+    if (
+        feature_names is not None
+        and given.feature_names is not None
+        and list(feature_names) != given.feature_names
+    ):
+        order = name_order(feature_names, given.feature_names, "columns")
+        if any(np.shape(values)[-1] != len(order) for values in given.series):
+            raise ValueError("the columns are in another order and some are empty; give them in the order of fit")
+        series = [np.asarray(values)[..., order] for values in given.series]
+        given = replace(given, series=series, feature_names=list(feature_names))
+    return given
 
 
-def _lerp(stack: Array, length: int) -> Array:
-    last = stack.shape[-1] - 1
-    position = np.clip((np.arange(length) + 0.5) * (stack.shape[-1] / length) - 0.5, 0, last)
-    left = position.astype(np.intp)
-    weight = (position - left).astype(stack.dtype)
-    before, after = stack[..., left], stack[..., np.minimum(left + 1, last)]
-    # Two weighted terms cannot overflow where their difference could; the clip keeps constants exactly constant.
-    mixed: Array = (1 - weight) * before + weight * after
-    return np.clip(mixed, np.minimum(before, after), np.maximum(before, after))
+def is_labelled(y: ArrayLike) -> NDArray[np.bool_]:
+    """Return which labels are given: all but None, NaN, blank and ``?``."""
+    labels = np.asarray(y)
+    if labels.dtype.kind in "fc":
+        return np.asarray(~np.isnan(labels))
+    if labels.dtype.kind not in "OUST":
+        return np.ones(labels.shape, bool)
+    texts = np.array([str(label).strip().lower() for label in labels.flat])
+    return np.array([label is not None for label in labels.flat]) & ~np.isin(texts, ["", "?", "nan", "<na>"])
 
 
-def _split(X: Any) -> Iterable[Any]:
-    """Iterate over the series of any accepted container."""
-    if isinstance(X, list | tuple):
-        return X
-    if hasattr(X, "iloc") and X.ndim == 1:  # a pandas Series of series
-        return list(X)
-    if is_frame(X) and not holds_series(X):
-        _refuse_other_columns(X)
-    array = as_array(X)
+def _read(X: Any, freq: str | float | None) -> SeriesSet:
+    """Return the raw series of any accepted input."""
+    if isinstance(X, Mapping) and not is_xarray(X):
+        raw = read_mapping(X, freq)
+    elif isinstance(X, list | tuple):
+        raw = read_recordings(X, None, freq)
+    elif is_groupby(X):
+        raw = read_groups(X, freq)
+    elif is_xarray(X):
+        raw = read_xarray(X, freq)
+    elif is_frame(X):
+        raw = read_frame(X, freq)
+    elif hasattr(X, "iloc") and X.ndim == 1 and X.dtype == object:  # a pandas Series of series
+        raw = read_recordings(list(X), None, freq)
+    elif hasattr(X, "iloc") and X.ndim == 1 and type(X.index).__name__ in ("DatetimeIndex", "PeriodIndex"):
+        raw = read_recordings([X], None, freq)
+    else:
+        raw = _read_array(as_array(X))
+    notes = tuple(raw.report.notes())
+    for note in notes:
+        _log.warning(note)
+    return SeriesSet(
+        list(raw.values),
+        ids=raw.ids,
+        channel_names=raw.channel_names,
+        feature_names=raw.feature_names,
+        n_features=raw.n_features,
+        times=raw.times,
+        notes=notes,
+    )
+
+
+def _read_array(array: NDArray[Any]) -> RawSeries:
     if holds_series(array):
-        return list(array) if array.ndim == 1 else _join_channels(array)
+        return RawSeries(list(array) if array.ndim == 1 else [[as_array(cell) for cell in row] for row in array])
     if array.ndim not in (2, 3):
         hint = "; put a single series into a list" if array.ndim == 1 and array.dtype != object else ""
         raise ValueError(f"got {array.ndim} dimension(s): {EXPECTED}{hint}")
-    return list(array)
+    return RawSeries(list(array), n_features=array.shape[1] if array.ndim == 2 else None)
 
 
-def is_frame(X: Any) -> bool:
-    """Tell whether columns have names, as in pandas, polars and Arrow, of which none is imported here."""
-    return hasattr(X, "shape") and hasattr(X, "columns")
+def _warn_channels_last(series: list[Array]) -> None:
+    channels, length = series[0].shape
+    if channels > 4 * length and length <= 16 and all(values.shape[1] == length for values in series):
+        warnings.warn(
+            f"series of {channels} channels with {length} point(s) each: if the channels are the last axis, "
+            "give X.transpose(0, 2, 1), or [values.T for values in X] of a list",
+            stacklevel=4,
+        )
 
 
-def holds_series(table: Any) -> bool:
-    """Tell whether the cells of a DataFrame or of an array are series, and not numbers."""
-    if not 1 <= len(table.shape) <= 2:
-        return False
-    try:
-        cells = np.asarray(table.iloc[:1] if hasattr(table, "iloc") else table[:1]).ravel()
-    except TypeError:  # an Arrow table of dates and numbers makes no array
-        return False
-    return cells.size > 0 and all(hasattr(cell, "__len__") and not isinstance(cell, str | bytes) for cell in cells)
-
-
-def _join_channels(table: NDArray[Any]) -> list[list[NDArray[Any]]]:
-    return [[as_array(cell) for cell in row] for row in table]
-
-
-def as_array(values: Any) -> NDArray[Any]:
-    """Make an array, also of a tensor; what a masked array hides is missing, and so is pandas' NA."""
-    if isinstance(values, np.ma.MaskedArray):
-        return np.ma.filled(values.astype(np.float64), np.nan)
-    if hasattr(values, "detach"):  # a tensor; torch itself is not needed here
-        values = values.detach().cpu()
-    array = np.asarray(values)
-    if array.dtype == object and hasattr(values, "iloc") and all(map(_is_numeric, np.ravel(values.dtypes))):
-        return np.asarray(values.to_numpy(np.float64, na_value=np.nan))
-    return array
-
-
-def _is_numeric(dtype: Any) -> bool:
-    return getattr(dtype, "kind", "O") in "fiub"
-
-
-def _refuse_other_columns(frame: Any) -> None:
-    """Refuse columns that are not, or by their names can hardly be, points of a series."""
-    columns = list(getattr(frame, "column_names", frame.columns))  # Arrow's columns are not names
-    names = {name: name.strip().lower() for name in columns if isinstance(name, str)}
-    names = {name: meaning for name, meaning in names.items() if len(meaning) > 1}  # a letter says too little
-    for name, meaning in names.items():
-        if meaning in TIME_NAMES:
-            raise ValueError(
-                f"column {name!r}: is a row a point in time? give a list, a series each: "
-                "[rows.to_numpy() for _, rows in frame.groupby('id')['value']]"
-            )
-    for name, meaning in names.items():
-        if meaning in LABEL_NAMES | ID_NAMES:
-            raise ValueError(f"column {name!r} holds no values of the series: give the frame without it")
-    dtypes = frame.dtypes if hasattr(frame, "iloc") else [np.asarray(frame[name][:0]).dtype for name in columns]
-    for name, dtype in zip(columns, dtypes, strict=True):
-        if not _is_numeric(dtype):
-            raise ValueError(f"column {name!r} is not numeric ({dtype}): {EXPECTED}")
-
-
-def _clean(values: Any, index: int) -> Array:
+def _clean(values: Any, index: int) -> tuple[Array, slice]:
+    """Return a finite series, and the slice of the points that are not padding."""
     try:
         array = as_array(values)
     except ValueError:  # ragged nested lists
@@ -170,7 +253,7 @@ def _clean(values: Any, index: int) -> Array:
     if array.dtype == object and array.ndim and all(isinstance(value, Real | None) for value in array.flat):
         with suppress(OverflowError):  # an integer beyond all floats
             array = array.astype(np.float64)
-    if not _is_numeric(array.dtype):
+    if not is_numeric(array.dtype):
         raise ValueError(f"series {index}: dtype {array.dtype} is not numeric: {EXPECTED}")
     if array.ndim == 1:
         array = array[None]
@@ -178,14 +261,15 @@ def _clean(values: Any, index: int) -> Array:
         raise ValueError(f"series {index}: has {array.ndim} dimension(s): {EXPECTED}")
     if 0 in array.shape:
         raise ValueError(f"series {index}: is empty, shape {array.shape}; expected at least one value")
-    array = array.astype(np.float32 if array.dtype.char in "ef" else np.float64, copy=False)
+    array = as_floats(array)
     finite = np.isfinite(array)
+    kept = slice(None)
     if not finite.all():
-        array = _fill(array, finite, index)
-    return np.ascontiguousarray(array)
+        array, kept = _fill(array, finite, index)
+    return np.ascontiguousarray(array), kept
 
 
-def _fill(array: Array, finite: NDArray[np.bool_], index: int) -> Array:
+def _fill(array: Array, finite: NDArray[np.bool_], index: int) -> tuple[Array, slice]:
     infinite = np.isinf(array)
     if infinite.any():
         channel, point = np.argwhere(infinite)[0]
@@ -196,12 +280,65 @@ def _fill(array: Array, finite: NDArray[np.bool_], index: int) -> Array:
     known = np.flatnonzero(finite.any(axis=0))
     if known.size == 0:
         raise ValueError(f"series {index}: has only NaN; expected at least one value")
-    kept = slice(known[0], known[-1] + 1)
+    kept = slice(int(known[0]), int(known[-1]) + 1)
     array, finite = array[:, kept].copy(), finite[:, kept]
     points = np.arange(array.shape[1])
     for channel, (row, ok) in enumerate(zip(array, finite, strict=True)):
         if not ok.any():
             raise ValueError(f"series {index}: channel {channel} has only NaN; expected at least one value")
-        # Halves, for the slope between two huge values would overflow.
+        # Halves, because the slope between two huge values would overflow.
         row[~ok] = 2 * np.interp(points[~ok], points[ok], row[ok] / 2)
-    return array
+    return array, kept
+
+
+def resample(series: Sequence[Array], length: int) -> Array:
+    """Resize every series to ``length`` points: ``(n, channels, length)``.
+
+    A longer series is averaged: each point is the mean over its part of the series, so that no sample is lost and
+    nothing aliases. A shorter one is interpolated linearly, with sample centres aligned (the convention of image
+    resizing). A series of ``length`` points is returned unchanged.
+    """
+    dtype = np.result_type(np.float32, *{values.dtype for values in series})
+    out = np.empty((len(series), series[0].shape[0], length), dtype)
+    by_length: dict[int, list[int]] = {}
+    for index, values in enumerate(series):
+        by_length.setdefault(values.shape[1], []).append(index)
+    for old_length, members in by_length.items():
+        resize = _average if old_length > length else _interpolate
+        chunk_size = max(1, _CHUNK_VALUES // (old_length * out.shape[1]))
+        for start in range(0, len(members), chunk_size):
+            chunk = members[start : start + chunk_size]
+            stack = np.stack([series[index] for index in chunk]).astype(dtype, copy=False)
+            out[chunk] = stack if old_length == length else resize(stack, length)
+    return out
+
+
+def _interpolate(stack: Array, length: int) -> Array:
+    last = stack.shape[-1] - 1
+    position = np.clip((np.arange(length) + 0.5) * (stack.shape[-1] / length) - 0.5, 0, last)
+    left = position.astype(np.intp)
+    weight = (position - left).astype(stack.dtype)
+    before, after = stack[..., left], stack[..., np.minimum(left + 1, last)]
+    # Two weighted terms cannot overflow where their difference could; the clip keeps constants exactly constant.
+    mixed: Array = (1 - weight) * before + weight * after
+    return np.clip(mixed, np.minimum(before, after), np.maximum(before, after))
+
+
+def _average(stack: Array, length: int) -> Array:
+    """Return the mean of each of ``length`` equal parts; samples at a border are shared by their overlap."""
+    old_length = stack.shape[-1]
+    scale = old_length / length
+    border = np.arange(length + 1) * old_length  # in units of 1 / length of a sample: exact
+    first, overlap = border[:-1] // length, (border % length) / length
+    last = np.minimum(border[1:] // length, old_length - 1)
+    # Relative to the first value, because digits would be lost in sums far from zero; quarters, because sums and
+    # differences of huge values would overflow.
+    quarter = np.float64(0.25) if np.abs(stack).max() > 1e30 else np.float64(1)
+    origin = stack[..., :1].astype(np.float64) * quarter
+    centred = (stack * quarter - origin) / scale
+    total = np.add.reduceat(centred, first, axis=-1)
+    total -= overlap[:-1] * centred[..., first]
+    total += np.where(border[1:] < old_length * length, overlap[1:], 0) * centred[..., last]
+    mean = (total + origin) / quarter
+    low, high = (f.reduce(stack, axis=-1, keepdims=True) for f in (np.minimum, np.maximum))
+    return np.clip(mean, low, high).astype(stack.dtype)

@@ -1,9 +1,8 @@
-"""What synthetic series are made of: nineteen generators, and the tools they share with the effects.
+"""Nineteen generators of synthetic series, and the functions they share with the effects.
 
-Unusual here: nothing is sampled through a covariance matrix. A stationary Gaussian process is white noise
-shaped by the square root of its spectral density, an ARMA process is noise divided by a polynomial on the
-unit circle, and everything periodic is a short table read at a jittered phase. Each costs O(L log L) at most,
-for all rows at once.
+No covariance matrix is factorised. A stationary Gaussian process is white noise shaped by the square root of
+its spectral density, an ARMA process is noise divided by a polynomial on the unit circle, and periodic series
+are short tables read at a jittered phase. Each costs O(L log L) at most, vectorised over the rows.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ Ints: TypeAlias = NDArray[np.intp]
 #: Draws ``n`` series at the times ``t``, which run from 0 to 1 (exclusive) over the series.
 Generator: TypeAlias = Callable[[Rng, int, Floats], Floats]
 
-# Tools of the trade. Random parameters are columns (n, 1), which broadcast along time.
+# Shared functions. Random parameters are columns (n, 1), which broadcast along time.
 
-#: Points of a table that holds one period.
+#: Points of a table of one period.
 TABLE = 256
 
 
@@ -38,7 +37,7 @@ def log_between(rng: Rng, n: int, low: float, high: float) -> Floats:
 
 
 def some(rng: Rng, n: int, share: float) -> NDArray[np.bool_]:
-    """True for a share of the rows."""
+    """True for a random share of the rows."""
     return rng.random((n, 1)) < share
 
 
@@ -49,7 +48,7 @@ def pick(rng: Rng, *options: NDArray[Any]) -> NDArray[Any]:
 
 
 def standardise(series: Floats) -> Floats:
-    """Zero mean and unit standard deviation; a row with nothing but rounding in it becomes zero."""
+    """Zero mean and unit standard deviation; a row that is constant up to rounding becomes zero."""
     centred = series - series.mean(axis=1, keepdims=True)
     std = np.sqrt(np.mean(centred**2, axis=1, keepdims=True))
     constant = std <= 1e-9 * np.abs(series).max(axis=1, keepdims=True)
@@ -57,7 +56,7 @@ def standardise(series: Floats) -> Floats:
 
 
 def padded_frequencies(length: int) -> tuple[Floats, int]:
-    """Cycles per series on a grid of at least twice the length, lest the ends of a series meet."""
+    """Cycles per series on a grid of at least twice the length, so that the ends do not wrap around."""
     size = 1 << (2 * length - 1).bit_length()
     return np.fft.rfftfreq(size, 1 / length), size
 
@@ -69,7 +68,7 @@ def _complex_noise(rng: Rng, n: int, size: int) -> NDArray[np.complex128]:
 def _shape_noise(rng: Rng, n: int, t: Floats, density: Callable[[Floats], Floats]) -> Floats:
     """Sample the stationary Gaussian process with this spectral density over cycles per series.
 
-    The level is not to be relied on: the zero frequency gets half its power, and standardising drops it.
+    The zero frequency has half its power; standardising removes it.
     """
     frequency, size = padded_frequencies(t.size)
     spectrum = np.sqrt(density(frequency)) * _complex_noise(rng, n, frequency.size)
@@ -81,7 +80,7 @@ def _cycles(rng: Rng, n: int, t: Floats, most: float = 60) -> Floats:
 
 
 def _clock(rng: Rng, n: int, t: Floats, most: float = 60) -> Floats:
-    """A phase counted in cycles, from a random start, whose speed wanders in half of the rows."""
+    """A phase in cycles, from a random start, with varying speed in half of the rows."""
     jitter = log_between(rng, n, 0.01, 0.4) * some(rng, n, 0.5)
     elapsed = np.cumsum(np.exp(jitter * smooth(rng, n, t, 0.03)), axis=1)
     phase: Floats = between(rng, n, 0, 1) + _cycles(rng, n, t, most) * elapsed / elapsed[:, -1:]
@@ -100,14 +99,14 @@ def read(table: Floats, phase: Floats) -> Floats:
 
 
 def segments(rng: Rng, n: int, length: int, most: float) -> Ints:
-    """Number the stretches between random change points, of which each row has one at least."""
+    """Number the segments between random change points, at least one per row."""
     change = rng.random((n, length)) < log_between(rng, n, 0.5, most) / length
     change[np.arange(n), rng.integers(min(1, length - 1), length, size=n)] = True
     return np.cumsum(change, axis=1)
 
 
 def _bumps(rng: Rng, n: int, t: Floats, most: int, narrowest: float) -> Floats:
-    """A sum of peaks of either sign, with long tails or short ones; centres keep off the ends."""
+    """A sum of peaks of either sign, with long or short tails, centred away from the ends."""
     total = np.zeros((n, t.size))
     for _ in range(most):
         distance = (t - between(rng, n, 0.1, 0.9)) / log_between(rng, n, narrowest, 0.15)
@@ -117,7 +116,7 @@ def _bumps(rng: Rng, n: int, t: Floats, most: int, narrowest: float) -> Floats:
 
 
 def _motif(rng: Rng, n: int) -> Floats:
-    """A table which starts and ends at zero: peaks as in a heartbeat, or a smooth swing."""
+    """A table that starts and ends at zero: peaks as in a heartbeat, or a smooth curve."""
     u = np.arange(TABLE) / TABLE
     taper = np.minimum(1, 5 * np.minimum(u, 1 - u))
     shape: Floats = taper * pick(rng, _bumps(rng, n, u, 5, 0.012), smooth(rng, n, u, 0.03))
@@ -125,14 +124,14 @@ def _motif(rng: Rng, n: int) -> Floats:
 
 
 def _harmonics(rng: Rng, n: int) -> Floats:
-    """A table of a periodic Gaussian process, with overtones that fall off by a random power."""
+    """A table of a periodic Gaussian process, with overtones that decay by a random power."""
     order = np.arange(1, 17)
     spectrum = _complex_noise(rng, n, order.size) * order ** -between(rng, n, 0.5, 4)
     return np.fft.irfft(np.pad(spectrum, ((0, 0), (1, 0))), TABLE)
 
 
 def _resonate(rng: Rng, innovations: Floats) -> Floats:
-    """Pass through random poles (AR) and a zero (MA), around a circle; the first half is dropped."""
+    """Filter circularly by random poles (AR) and a zero (MA); the first half is dropped."""
     n, size = innovations.shape
     z = np.exp(-2j * np.pi * np.fft.rfftfreq(size))
     response = 1 + between(rng, n, -0.9, 0.9) * z
@@ -147,19 +146,19 @@ def _resonate(rng: Rng, innovations: Floats) -> Floats:
 
 
 def smooth(rng: Rng, n: int, t: Floats, shortest: float = 0.003) -> Floats:
-    """A squared exponential kernel, its length a fraction of the series."""
+    """A squared exponential kernel, its length scale a fraction of the series."""
     width = log_between(rng, n, shortest, 0.3)
     return standardise(_shape_noise(rng, n, t, lambda f: np.exp(-0.5 * (2 * np.pi * f * width) ** 2)))
 
 
 def matern(rng: Rng, n: int, t: Floats) -> Floats:
-    """A Matérn kernel of any order, from pink noise (0) over Ornstein–Uhlenbeck (½) to nearly smooth."""
+    """A Matérn kernel of random order, from pink noise (0) over Ornstein–Uhlenbeck (½) to nearly smooth."""
     width, order = log_between(rng, n, 0.003, 1), between(rng, n, -0.2, 3)
     return _shape_noise(rng, n, t, lambda f: (1 + (2 * np.pi * f * width) ** 2) ** -(order + 0.5))
 
 
 def rational_quadratic(rng: Rng, n: int, t: Floats) -> Floats:
-    """Several lengths at once: a Gamma mixture of squared exponentials, by six draws from it."""
+    """Several length scales: six draws from a Gamma mixture of squared exponentials."""
     shape = log_between(rng, n, 0.1, 3)
     precision = rng.gamma(shape, 1 / shape, (n, 6)) + 1e-3
     widths = np.hsplit(log_between(rng, n, 0.01, 0.5) / np.sqrt(precision), 6)
@@ -169,7 +168,7 @@ def rational_quadratic(rng: Rng, n: int, t: Floats) -> Floats:
 
 
 def locally_periodic(rng: Rng, n: int, t: Floats) -> Floats:
-    """A periodic kernel times a squared exponential: each line of the spectrum becomes a bell."""
+    """A periodic kernel times a squared exponential: each spectral line becomes a Gaussian."""
     pitch, decay = _cycles(rng, n, t), between(rng, n, 1.5, 5)
     coherence = log_between(rng, n, 0.7, 20) / pitch
 
@@ -186,7 +185,7 @@ def locally_periodic(rng: Rng, n: int, t: Floats) -> Floats:
 
 
 def white_noise(rng: Rng, n: int, t: Floats) -> Floats:
-    """Nothing but noise, with Gaussian to very heavy tails."""
+    """White noise, with Gaussian to very heavy tails."""
     weight = log_between(rng, n, 0.01, 1) * some(rng, n, 0.5)
     noise: Floats = rng.standard_normal((n, t.size)) * np.exp(weight * rng.standard_normal((n, t.size)))
     return noise
@@ -205,13 +204,13 @@ def shots(rng: Rng, n: int, t: Floats) -> Floats:
 
 
 def returns(rng: Rng, n: int, t: Floats) -> Floats:
-    """Noise whose strength wanders: a day at the exchange."""
+    """Noise of varying volatility, as financial returns."""
     volatility = np.exp(between(rng, n, 0, 1) * smooth(rng, n, t, 0.03))
     return volatility * white_noise(rng, n, t)
 
 
 def random_walk(rng: Rng, n: int, t: Floats) -> Floats:
-    """The sum of such returns, half of them with a drift: the logarithm of a price."""
+    """The sum of returns, half of them with a drift: the logarithm of a price."""
     drift = between(rng, n, -3, 3) / np.sqrt(t.size) * some(rng, n, 0.5)
     return np.cumsum(drift + returns(rng, n, t), axis=1)
 
@@ -220,7 +219,7 @@ def random_walk(rng: Rng, n: int, t: Floats) -> Floats:
 
 
 def seasons(rng: Rng, n: int, t: Floats) -> Floats:
-    """A pattern with overtones and, in half of the rows, a slower one: days, and weeks of days."""
+    """A periodic pattern and, in half of the rows, a slower one: days, and weeks of days."""
     fast = _clock(rng, n, t)
     slow = fast / rng.choice((2, 4, 7, 12, 24), size=(n, 1))
     mix = np.maximum(0, between(rng, n, -1, 1))
@@ -228,7 +227,7 @@ def seasons(rng: Rng, n: int, t: Floats) -> Floats:
 
 
 def waveform(rng: Rng, n: int, t: Floats) -> Floats:
-    """What a function generator plays: sawtooth, triangle, rectangle, half sine, decay."""
+    """The shapes of a function generator: sawtooth, triangle, rectangle, half sine, decay."""
     phase, duty = _clock(rng, n, t) % 1, between(rng, n, 0.05, 0.95)
     up, down = phase / duty, (1 - phase) / (1 - duty)
     half_sine = np.sin(np.pi * np.minimum(up, 1))
@@ -236,7 +235,7 @@ def waveform(rng: Rng, n: int, t: Floats) -> Floats:
 
 
 def chirp(rng: Rng, n: int, t: Floats) -> Floats:
-    """A tone which glides from one pitch to another, and swells or dies."""
+    """A tone that glides from one pitch to another, with growing or decaying amplitude."""
     start, end, curve = _cycles(rng, n, t), _cycles(rng, n, t), log_between(rng, n, 1.3, 4)
     phase = start * t + (end - start) * t**curve / curve
     tone: Floats = np.sin(2 * np.pi * (phase + between(rng, n, 0, 1))) * np.exp(between(rng, n, -3, 3) * t)
@@ -244,7 +243,7 @@ def chirp(rng: Rng, n: int, t: Floats) -> Floats:
 
 
 def trend(rng: Rng, n: int, t: Floats) -> Floats:
-    """A power (which includes the line), exponential, logistic or piecewise linear growth or decline."""
+    """Polynomial, exponential, logistic or piecewise linear growth or decline."""
     rate, centre = log_between(rng, n, 1, 50), between(rng, n, 0.1, 0.9)
     broken = rng.standard_normal((n, 1)) * t
     for _ in range(4):
@@ -259,12 +258,12 @@ def outline(rng: Rng, n: int, t: Floats) -> Floats:
     order = np.fft.fftfreq(TABLE, 1 / TABLE)
     strength = np.maximum(np.abs(order), 1) ** -between(rng, n, 1.2, 2.5) * (np.abs(order) < 30)
     contour = log_between(rng, n, 0.2, 1) * strength * _complex_noise(rng, n, TABLE)
-    contour[:, :2] = (0, 1)  # the centre is at zero, and without the rest there would be a circle
+    contour[:, :2] = (0, 1)  # centre at zero; alone, a circle
     return read(np.abs(np.fft.ifft(contour)), np.tile(t, (n, 1)))
 
 
 def spectrum(rng: Rng, n: int, t: Floats) -> Floats:
-    """Peaks of all widths on a smooth ground: the spectrum of a food, a chromatogram."""
+    """Peaks of all widths on a smooth baseline: the spectrum of a food, a chromatogram."""
     return _bumps(rng, n, t, 7, 0.004) + between(rng, n, 0, 1) * smooth(rng, n, t, 0.03)
 
 
@@ -272,14 +271,14 @@ def spectrum(rng: Rng, n: int, t: Floats) -> Floats:
 
 
 def heartbeat(rng: Rng, n: int, t: Floats) -> Floats:
-    """A train of one motif, with a jittered period and a strength that differs from beat to beat."""
+    """A train of one motif, with a jittered period and an amplitude that varies from beat to beat."""
     phase = _clock(rng, n, t, most=30)
     strength = np.take_along_axis(rng.normal(1, 0.15, (n, 32)), phase.astype(np.intp), axis=1)
     return strength * read(_motif(rng, n), phase)
 
 
 def shapelets(rng: Rng, n: int, t: Floats) -> Floats:
-    """Rest, but for three occurrences of one motif at different widths."""
+    """Three occurrences of one motif at different widths, zero elsewhere."""
     motif, total = _motif(rng, n), np.zeros((n, t.size))
     for _ in range(3):
         phase = (t - between(rng, n, -0.1, 0.9)) / log_between(rng, n, 0.05, 0.6)
@@ -301,7 +300,7 @@ def bursts(rng: Rng, n: int, t: Floats) -> Floats:
 
 
 def states(rng: Rng, n: int, t: Floats) -> Floats:
-    """A machine which jumps between two to five levels, and hums a little."""
+    """Jumps between two to five levels, with a little noise."""
     segment = segments(rng, n, t.size, most=30)
     state = rng.integers(rng.integers(2, 6, (n, 1)), size=(n, t.size + 1))
     levels = np.take_along_axis(rng.lognormal(0, 1, (n, 5)), state, axis=1)

@@ -1,13 +1,11 @@
-"""What of a user's sources may be learned from, and what is held out.
+"""Which series of a user's sources may be trained on, and which are held out.
 
-Unusual here: names decide, before a value is read, and where they leave a doubt they decide against
-training. ``Name_TEST``, ``val.pt`` and every array ``X_…`` other than ``X_train`` are held out. So is a
-labelled ``.npz`` that has no split but the name of an evaluation set: whoever evaluates on it will draw the
-test series from it.
+Names decide, before any value is read; where they are ambiguous, the series are held out. ``Name_TEST``,
+``val.pt`` and every array ``X_…`` other than ``X_train`` are held out. So is a labelled ``.npz`` without splits
+that has the name of an evaluation set, because an evaluation draws its test series from it.
 
-In a published folder (``Coffee/Coffee_TRAIN.ts``) the same series may lie in several formats and once more
-channel by channel (``ERingDimension2_TRAIN.arff``) or padded (``JapaneseVowels_eq_TRAIN.ts``); they enter
-once.
+A published folder (``Coffee/Coffee_TRAIN.ts``) may hold the same series in several formats, and again by
+channel (``ERingDimension2_TRAIN.arff``) or padded (``JapaneseVowels_eq_TRAIN.ts``); they are read once.
 """
 
 from __future__ import annotations
@@ -30,27 +28,27 @@ from nutime.data.formats.read import FORMATS, is_series_file, read_records
 from nutime.data.formats.source import InputFile
 from nutime.data.series import Array
 
-MARKED = re.compile(r"(?:(?P<set>.+)[_-])?(?P<split>train|test|val|valid|validation)", re.IGNORECASE)
-ARCHIVES = frozenset(entry.archive for entry in ARCHIVE.values())
-#: Names that an evaluation may draw its test series from.
-EVALUATED = frozenset(entry.name for entry in ARCHIVE.values() if entry.test)
-#: Where the UCR archive keeps second, padded versions of fifteen sets.
-PADDED = "Missing_value_and_variable_length_datasets_adjusted"
-TAKEN_AT_A_TIME = 4096  # series of a corpus
-#: Formats in which folders also keep their documentation.
-PROSE = (".csv", ".txt")
+_MARKED = re.compile(r"(?:(?P<set>.+)[_-])?(?P<split>train|test|val|valid|validation)", re.IGNORECASE)
+_ARCHIVES = frozenset(entry.archive for entry in ARCHIVE.values())
+#: Names of sets that an evaluation may draw its test series from.
+_EVALUATED = frozenset(entry.name for entry in ARCHIVE.values() if entry.test)
+#: The folder of the UCR archive with second, padded versions of fifteen sets.
+_PADDED = "Missing_value_and_variable_length_datasets_adjusted"
+_CHUNK_SIZE = 4096  # series of a corpus
+#: Formats that are also used for documentation.
+_PROSE = (".csv", ".txt")
 
 
 @dataclass(frozen=True)
 class SourceSplit:
-    """Series with one part to play.
+    """Series that are either trained on or held out.
 
     Attributes:
         name: of the set they belong to.
         place: the file, and the array in it where there are several.
-        held_out: whether they must stay out of training.
+        held_out: whether they are excluded from training.
         read: opens them; ``(length,)`` or ``(channels, length)`` each, NaN where a value is missing.
-        optional: whether it is no error if they cannot be opened.
+        optional: whether they may be missing.
     """
 
     name: str
@@ -61,14 +59,14 @@ class SourceSplit:
 
 
 def find_splits(sources: Sequence[PathLike], data_dir: PathLike | None = None) -> list[SourceSplit]:
-    """List what the sources hold, each file once, and whatever else is held out in ``data_dir``.
+    """List the splits of the sources, each file once, and those held out in ``data_dir``.
 
     Args:
         sources: archive sets (``GunPoint``), archives (``ucr``), sub-lists (``ucr112``), files or folders.
         data_dir: the folder of the archives; the environment variable ``NUTIME_DATA`` if not given.
 
     Raises:
-        ValueError: a source that is unknown, or that has nothing to train on.
+        ValueError: a source is unknown or has nothing to train on.
     """
     if not sources:
         raise ValueError("no source given; expected archive names, files or folders")
@@ -89,7 +87,7 @@ def find_splits(sources: Sequence[PathLike], data_dir: PathLike | None = None) -
 def _of_source(source: PathLike, data_dir: PathLike | None) -> Iterator[SourceSplit]:
     if not isinstance(source, str):
         return _of_path(Path(source))
-    if source in ARCHIVES:
+    if source in _ARCHIVES:
         return _of_sets([key for key, entry in ARCHIVE.items() if entry.archive == source], data_dir)
     if any(source in entry.sublists for entry in ARCHIVE.values()):
         return _of_sets(sublist(source), data_dir)
@@ -103,7 +101,7 @@ def _of_source(source: PathLike, data_dir: PathLike | None) -> Iterator[SourceSp
 
 
 def _of_sets(keys: Sequence[str], data_dir: PathLike | None) -> Iterator[SourceSplit]:
-    """Of a whole archive, sets which cannot be had are left out; a set asked for by name must be there."""
+    """List the splits of archive sets; in a list of several, a set may be missing."""
     for key in keys:
         for split in ("train", "test"):
             yield SourceSplit(
@@ -132,8 +130,8 @@ def _of_corpus(path: Path) -> Iterator[SourceSplit]:
     corpus = Corpus.open(path)
 
     def read(source: Source) -> Iterator[Array]:
-        for first in range(source.first, source.first + source.count, TAKEN_AT_A_TIME):
-            last = min(first + TAKEN_AT_A_TIME, source.first + source.count)
+        for first in range(source.first, source.first + source.count, _CHUNK_SIZE):
+            last = min(first + _CHUNK_SIZE, source.first + source.count)
             part = corpus.take(slice(first, last))
             yield from np.split(part.values.numpy(), part.starts.numpy()[1:])
 
@@ -143,17 +141,17 @@ def _of_corpus(path: Path) -> Iterator[SourceSplit]:
 
 def _of_folder(root: Path) -> Iterator[SourceSplit]:
     for folder, below, names in os.walk(root, followlinks=True):
-        below[:] = sorted(name for name in below if not name.startswith(".") and name != PADDED)
+        below[:] = sorted(name for name in below if not name.startswith(".") and name != _PADDED)
         home = Path(folder)
         files = [home / name for name in sorted(names) if is_series_file(name) and not name.startswith(".")]
         for path in _without_copies(home, files):
             for split in _of_file(path, PurePosixPath(home.relative_to(root))):
-                prose = path.suffix.lower() in PROSE and not MARKED.fullmatch(_stem(path))
+                prose = path.suffix.lower() in _PROSE and not _MARKED.fullmatch(_stem(path))
                 yield replace(split, optional=prose)
 
 
 def _without_copies(home: Path, files: list[Path]) -> list[Path]:
-    """Leave out what a published folder holds twice."""
+    """Leave out the second copies in a published folder."""
     official = re.compile(rf"{re.escape(home.name)}(Dimension\d+|_eq)?_(TRAIN|TEST)")
     chosen: dict[str, Path] = {}
     for path in sorted(files, key=lambda path: EXTENSIONS.index(path.suffix) if path.suffix in EXTENSIONS else 99):
@@ -166,10 +164,10 @@ def _without_copies(home: Path, files: list[Path]) -> list[Path]:
 
 
 def _of_file(path: Path, home: PurePosixPath) -> Iterator[SourceSplit]:
-    """List the splits of a file; ``home`` is its folder, seen from the source."""
+    """List the splits of a file; ``home`` is its folder relative to the source."""
     stem = _stem(path)
     own, held_out = stem, False
-    if marked := MARKED.fullmatch(stem):
+    if marked := _MARKED.fullmatch(stem):
         own = marked["set"] or path.resolve().parent.name
         held_out = marked["split"].lower() != "train"
     name = str(home if home.name == own else home / own)
@@ -183,7 +181,7 @@ def _of_file(path: Path, home: PurePosixPath) -> Iterator[SourceSplit]:
         read = partial(_read_array, path, array.removeprefix("X_"))
         yield SourceSplit(name, f"{place}[{array}]", held_out or array != "X_train", read)
     if not sets:
-        undivided = "X" in arrays and "y" in arrays and own in EVALUATED
+        undivided = "X" in arrays and "y" in arrays and own in _EVALUATED
         yield SourceSplit(name, place, held_out or undivided, partial(_read_array, path, None))
 
 

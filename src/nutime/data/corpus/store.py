@@ -1,15 +1,13 @@
 """The pretraining corpus: a folder of univariate series that may be larger than memory.
 
-``corpus.json`` says what is inside; ``shard-00000.arrow`` and so on hold the values, each an Arrow IPC file
-with one record batch and one column ``values: large_list<float32>``. The series of a source are contiguous
-and in order.
+``corpus.json`` is the index; ``shard-00000.arrow`` and so on hold the values, each an Arrow IPC file with one
+record batch and one column ``values: large_list<float32>``. The series of a source are contiguous and in order.
 
-Unusual here: a shard is mapped copy-on-write, so that a corpus of one shard becomes a tensor without
-reading or copying it, and a careless write to that tensor changes neither the file nor anybody else's view
-of it.
+A shard is mapped copy-on-write: a corpus of one shard becomes a tensor without being read or copied, and
+writing to that tensor changes neither the file nor another process's view of it.
 
-Values are stored as float32. A series far from zero loses digits by that (1,000,000.01 becomes 1,000,000):
-accepted, because nothing but pretraining reads a corpus, and it needs scale and shape.
+Values are stored as float32. A series far from zero loses digits (1,000,000.01 becomes 1,000,000), which is
+accepted because pretraining needs scale and shape only.
 """
 
 from __future__ import annotations
@@ -17,10 +15,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
@@ -31,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from nutime.atomic import replace_folder
 from nutime.data.series import Array, as_series
 from nutime.version import own_version
 
@@ -39,18 +37,18 @@ if TYPE_CHECKING:
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-FORMAT = 1
-#: What a corpus folder is known by.
+_FORMAT = 1
+#: The file that makes a folder a corpus.
 CORPUS_INDEX = "corpus.json"
-SHARD_NAME = re.compile(r"shard-\d{5,9}\.arrow")
-SHARD_BYTES = 64_000_000
-LARGEST = float(np.finfo(np.float32).max)
-QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+_SHARD_NAME = re.compile(r"shard-\d{5,9}\.arrow")
+_SHARD_BYTES = 64_000_000
+_MAX_VALUE = float(np.finfo(np.float32).max)
+_QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where series come from: ``count`` of them from number ``first`` on, ``values`` points in all."""
+    """The origin of ``count`` series, from index ``first`` on, with ``values`` points in total."""
 
     name: str
     first: int
@@ -69,8 +67,8 @@ class _Shard:
     bytes: int
 
     def __post_init__(self) -> None:
-        if not SHARD_NAME.fullmatch(self.file):  # a shard is nowhere but in the folder of its corpus
-            raise ValueError(f"{self.file!r} is no name of a shard")
+        if not _SHARD_NAME.fullmatch(self.file):  # a path could lead out of the corpus folder
+            raise ValueError(f"{self.file!r} is not the name of a shard")
         _check_counts(self.series, self.values, self.bytes)
 
 
@@ -80,7 +78,7 @@ def _check_counts(*counts: Any) -> None:
 
 
 class Corpus:
-    """A corpus on disk; nothing but its index is read before it is asked for."""
+    """A corpus on disk; only its index is read when it is opened."""
 
     def __init__(self, path: Path, index: dict[str, Any]) -> None:
         self.path = path
@@ -88,14 +86,14 @@ class Corpus:
         self._shards = tuple(_Shard(**shard) for shard in index["shards"])
         self._index = index
         if not self._shards or len(self) != sum(source.count for source in self.sources):
-            raise ValueError("the sources are not those of the shards")
+            raise ValueError("sources and shards disagree")
 
     @classmethod
     def open(cls, path: PathLike) -> Self:
         """Open a corpus folder.
 
         Raises:
-            ValueError: one line that names the file which is missing, cut short or too new.
+            ValueError: one line with the file that is missing, truncated or too new.
         """
         folder = Path(path)
         index_path = folder / CORPUS_INDEX
@@ -104,7 +102,7 @@ class Corpus:
         try:
             index = json.loads(index_path.read_text("utf-8"))
             found = index["format"]
-            corpus = cls(folder, index) if found <= FORMAT else None
+            corpus = cls(folder, index) if found <= _FORMAT else None
         except (KeyError, TypeError, ValueError, RecursionError):
             raise ValueError(f"{index_path}: is damaged; build the corpus again") from None
         if corpus is None:
@@ -126,15 +124,15 @@ class Corpus:
         return int(self._lengths.max())
 
     def describe(self) -> dict[str, Any]:
-        """Return what ``corpus.json`` says, but for the files: sources, totals, distributions, repeats."""
+        """Return the content of ``corpus.json`` without the shards: sources, totals, distributions, repeats."""
         return {key: value for key, value in self._index.items() if key != "shards"}
 
     def lengths(self, indices: Any) -> NDArray[np.int64]:
-        """Return the lengths of some series, by any index numpy understands."""
+        """Return the lengths of some series, by any numpy index."""
         return np.atleast_1d(self._lengths[indices])
 
     def flat(self) -> FlatSeries:
-        """Return all series: a view of the mapped file if there is one shard, else a copy in memory."""
+        """Return all series: a view of the mapped file for a single shard, else a copy in memory."""
         shards = [values for values, _ in self._mapped]
         return _flat_series(shards[0] if len(shards) == 1 else np.concatenate(shards), self._lengths)
 
@@ -142,20 +140,20 @@ class Corpus:
         """Copy some series into memory, in the order given; ascending indices read the disk in order.
 
         Args:
-            indices: any index numpy understands: numbers (repeated if need be), a slice, a mask.
+            indices: any numpy index: numbers (repetitions allowed), a slice, a mask.
         """
         chosen = np.atleast_1d(np.arange(len(self))[indices])
-        before = np.cumsum([0, *(shard.series for shard in self._shards)])
-        homes = np.searchsorted(before, chosen, side="right") - 1
+        first = np.cumsum([0, *(shard.series for shard in self._shards)])
+        shards = np.searchsorted(first, chosen, side="right") - 1
         pieces = []
-        for home, local in zip(homes.tolist(), (chosen - before[homes]).tolist(), strict=True):
-            values, offsets = self._mapped[home]
+        for shard, local in zip(shards.tolist(), (chosen - first[shards]).tolist(), strict=True):
+            values, offsets = self._mapped[shard]
             pieces.append(values[offsets[local] : offsets[local + 1]])
         return _flat_series(np.concatenate([np.empty(0, np.float32), *pieces]), self._lengths[chosen])
 
     @cached_property
     def _mapped(self) -> list[tuple[NDArray[np.float32], NDArray[np.int64]]]:
-        """The values and the offsets of each shard."""
+        """Values and offsets of each shard."""
         return [_map_shard(self.path / shard.file, shard) for shard in self._shards]
 
     @cached_property
@@ -182,7 +180,7 @@ def _map_shard(path: Path, shard: _Shard) -> tuple[NDArray[np.float32], NDArray[
         (column,) = batch.columns
         if column.type != pa.large_list(pa.float32()) or column.null_count or column.values.null_count:
             raise ValueError(f"holds {column.type}")
-        # Arrow hands out read-only views; the same bytes taken from the mapping may be written to.
+        # Arrow's own views are read-only; views of the mapping are writable.
         values = _view(mapped, column.values.buffers()[1], np.float32, len(column.values))
         offsets = _view(mapped, column.buffers()[1], np.int64, len(column) + 1)
         whole = (len(offsets) - 1, len(values)) == (shard.series, shard.values)
@@ -194,31 +192,29 @@ def _map_shard(path: Path, shard: _Shard) -> tuple[NDArray[np.float32], NDArray[
 
 
 def _view(mapped: NDArray[np.uint8], buffer: Any, dtype: type[Any], count: int) -> NDArray[Any]:
-    """Return the part of a mapping that an Arrow buffer stands for."""
+    """Return the part of a mapping that an Arrow buffer refers to."""
     begin = buffer.address - mapped.ctypes.data
     end = begin + count * np.dtype(dtype).itemsize
     if not 0 <= begin <= end <= len(mapped):
-        raise ValueError("the values are compressed, and not a part of the file")
+        raise ValueError("the values are compressed")
     return mapped[begin:end].view(dtype)
 
 
 class CorpusWriter:
     """Writes a corpus, source by source; a context manager.
 
-    Everything goes to a hidden folder beside ``path`` and is renamed at the end: either the whole corpus is
-    there or nothing is. At most one shard is held in memory.
+    The corpus appears complete when the block ends, or not at all. At most one shard is held in memory.
 
     Args:
         path: the folder to create.
-        overwrite: whether a corpus that is already there may be replaced.
-        shard_bytes: values beyond this many bytes start another file.
+        overwrite: whether an existing corpus may be replaced.
+        shard_bytes: size of the values at which another shard is started.
     """
 
-    def __init__(self, path: PathLike, *, overwrite: bool = False, shard_bytes: int = SHARD_BYTES) -> None:
+    def __init__(self, path: PathLike, *, overwrite: bool = False, shard_bytes: int = _SHARD_BYTES) -> None:
         self.path = Path(path)
         self._overwrite = overwrite
-        target = self.path.absolute()
-        self._partial = target.with_name(f".{target.name}-{uuid.uuid4().hex[:8]}")
+        self._stack = ExitStack()
         self._buffer = np.empty(max(1, shard_bytes // 4), np.float32)
         self._filled = 0
         self._pending: list[int] = []  # lengths of the series in the buffer
@@ -231,33 +227,33 @@ class CorpusWriter:
     def __enter__(self) -> Self:
         if self.path.exists():
             if not self._overwrite:
-                raise ValueError(f"{self.path}: exists already; choose another folder or ask to overwrite it")
+                raise ValueError(f"{self.path}: exists already; choose another folder, or overwrite it")
             if not (self.path / CORPUS_INDEX).is_file():
-                raise ValueError(f"{self.path}: is no corpus and is not overwritten; choose another folder")
-        self._partial.mkdir(parents=True)
+                raise ValueError(f"{self.path}: is not a corpus and is not overwritten; choose another folder")
+        self._folder = self._stack.enter_context(replace_folder(self.path, keep=False))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            if kind is None:
-                self._finish()
-        finally:
-            shutil.rmtree(self._partial, ignore_errors=True)
+        if kind is not None:
+            self._stack.__exit__(kind, error, trace)
+            return
+        with self._stack:
+            self._finish()
 
     def add(self, name: str, series: Iterable[Any]) -> None:
         """Write the series of a source; each may be ``(length,)`` or ``(channels, length)``.
 
-        Padding is trimmed and missing values are interpolated as everywhere; channels become series of their
-        own. A source from which nothing comes is not listed.
+        Padding is trimmed, missing values are interpolated, and each channel becomes a series of its own. A
+        source without series is not listed.
         """
         self.add_clean(name, chain.from_iterable(clean(series, name)))
 
     def add_clean(self, name: str, series: Iterable[Array]) -> None:
-        """Write series that are one-dimensional and finite already."""
+        """Write series that are already one-dimensional and finite."""
         if any(source.name == name for source in self._sources):
-            raise ValueError(f"source {name!r} was added before; the series of a source stand together")
+            raise ValueError(f"source {name!r} was added before; add all series of a source in one call")
         first, count, values = len(self), 0, 0
         for index, one in enumerate(series):
             self._append(one, f"{name}: series {index}")
@@ -266,15 +262,15 @@ class CorpusWriter:
             self._sources.append(Source(name, first, count, values))
 
     def note(self, **facts: Any) -> None:
-        """Add facts, as JSON understands them, to what ``Corpus.describe`` returns."""
+        """Add facts, as JSON values, to what ``Corpus.describe`` returns."""
         self._notes |= facts
 
     def __len__(self) -> int:
         return sum(shard.series for shard in self._shards) + len(self._pending)
 
     def _append(self, series: Array, where: str) -> None:
-        if series.dtype != np.float32 and np.abs(series).max() > LARGEST:
-            raise ValueError(f"{where}: has values beyond ±{LARGEST:g}, which do not fit float32; rescale it")
+        if series.dtype != np.float32 and np.abs(series).max() > _MAX_VALUE:
+            raise ValueError(f"{where}: has values beyond ±{_MAX_VALUE:g}, the limit of float32; rescale it")
         if self._filled + series.size > self._buffer.size:
             self._flush()
             if series.size > self._buffer.size:
@@ -293,7 +289,7 @@ class CorpusWriter:
         values, offsets = self._buffer[: self._filled], np.cumsum([0, *self._pending])
         column = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values))
         batch = pa.record_batch([column], names=["values"])
-        file = self._partial / f"shard-{len(self._shards):05d}.arrow"
+        file = self._folder / f"shard-{len(self._shards):05d}.arrow"
         with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
             writer.write_batch(batch)
         self._shards.append(_Shard(file.name, len(self._pending), values.size, file.stat().st_size))
@@ -306,7 +302,7 @@ class CorpusWriter:
         if not self._sources:
             raise ValueError(f"{self.path}: no series to write; nothing was created")
         index = {
-            "format": FORMAT,
+            "format": _FORMAT,
             "nutime": own_version(),
             "series": len(self),
             "values": sum(source.values for source in self._sources),
@@ -316,16 +312,11 @@ class CorpusWriter:
             "sources": [asdict(source) for source in self._sources],
             "shards": [asdict(shard) for shard in self._shards],
         }
-        (self._partial / CORPUS_INDEX).write_text(json.dumps(index, indent=1), "utf-8")
-        replaced = self._partial.with_name(f"{self._partial.name}.replaced")
-        if self.path.exists():
-            self.path.rename(replaced)
-        self._partial.rename(self.path)
-        shutil.rmtree(replaced, ignore_errors=True)
+        (self._folder / CORPUS_INDEX).write_text(json.dumps(index, indent=1), "utf-8")
 
 
 def clean(series: Iterable[Any], place: str) -> Iterator[Array]:
-    """Bring series, wherever they were found, to the finite ``(channels, length)`` of the input contract."""
+    """Bring series to the finite ``(channels, length)`` of the input contract; ``place`` begins the errors."""
     for index, values in enumerate(series):
         try:
             yield as_series([values])[0]
@@ -352,5 +343,5 @@ def _quantiles(lengths: Counter[int]) -> dict[str, int]:
     below = np.cumsum([lengths[length] for length in points.tolist()])
     return {
         f"{quantile:.0%}": int(points[np.searchsorted(below, quantile * (below[-1] - 1), side="right")])
-        for quantile in QUANTILES
+        for quantile in _QUANTILES
     }

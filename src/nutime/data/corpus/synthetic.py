@@ -1,12 +1,10 @@
-"""Series drawn from nothing: a corpus for pretraining where no data are at hand.
+"""Synthetic series: a corpus for pretraining without data.
 
-A batch is made in four steps, each vectorised over its rows. *Choose* a recipe for each row: up to three
-components and how they are joined. *Render* the components with the generators of their families. *Disturb*
-the result as the world and the sensor would: warped time, changing regimes, noise, clipping, rounding.
-*Finish* with a level and a scale over eight decades.
+A batch is made in four steps, each vectorised over its rows. *Choose* a recipe per row: up to three components
+and how they are joined. *Render* the components with their generators. *Disturb* the result: warped time,
+changing regimes, noise, clipping, rounding. *Finish* with a level and a scale over eight decades.
 
-Unusual here: batch ``k`` depends on ``(seed, k, length)`` only, so that batches may be drawn in any order and
-in any process.
+Batch ``k`` depends on ``(seed, k, length)`` only, so that batches may be drawn in any order and in any process.
 """
 
 from __future__ import annotations
@@ -38,21 +36,21 @@ Operator: TypeAlias = Callable[[Rng, Floats, Floats], Floats]
 #: Changes a set of standardised series.
 Effect: TypeAlias = Callable[[Rng, Floats], Floats]
 
-#: Series in a batch; part of what a seed means, hence not an option.
+#: Series per batch; a seed defines series only together with it, hence not an option.
 BATCH = 256
 
 
 def synthesize(count: int, length: int = 512, *, seed: int = 0) -> NDArray[np.float32]:
     """Draw ``count`` diverse series of ``length`` points: ``(count, length)``, finite.
 
-    Asking for more series of the same seed and length adds to them and changes none.
+    A larger ``count`` with the same seed and length appends series and changes none.
     """
     batches = list(stream(count, length, seed=seed))
     return np.concatenate(batches) if batches else np.empty((0, length), np.float32)
 
 
 def stream(count: int, length: int = 512, *, seed: int = 0) -> Iterator[NDArray[np.float32]]:
-    """Yield the series of :func:`synthesize` in batches of :data:`BATCH`, the last one cut short."""
+    """Yield the series of :func:`synthesize` in batches of :data:`BATCH`, the last one shorter."""
     if count < 0:
         raise ValueError(f"count is {count}; expected the number of series to draw, 0 or more")
     for index in range(-(-count // BATCH)):
@@ -62,7 +60,7 @@ def stream(count: int, length: int = 512, *, seed: int = 0) -> Iterator[NDArray[
 def draw_batch(index: int, length: int = 512, *, seed: int = 0) -> NDArray[np.float32]:
     """Draw batch ``index`` of the stream of ``seed``, whole: ``(BATCH, length)``."""
     if length < 1:
-        raise ValueError(f"length is {length}; expected the points of a series, 1 or more")
+        raise ValueError(f"length is {length}; expected the number of points per series, 1 or more")
     rng = np.random.default_rng([seed, index])
     recipe = choose(rng, BATCH)
     return finish(rng, disturb(rng, render(rng, recipe, length)))
@@ -72,7 +70,7 @@ def draw_batch(index: int, length: int = 512, *, seed: int = 0) -> NDArray[np.fl
 
 
 class Recipe(NamedTuple):
-    """What each row is made of: indices into :data:`GENERATORS` and :data:`OPERATORS`."""
+    """The recipe of each row: indices into :data:`GENERATORS` and :data:`OPERATORS`."""
 
     components: Ints  # (n, 3); −1 where there is none
     operators: Ints  # (n, 2); how the second and the third component join; −1 where there is none
@@ -87,7 +85,7 @@ def choose(rng: Rng, n: int) -> Recipe:
 
 
 def render(rng: Rng, recipe: Recipe, length: int) -> Floats:
-    """Make the components and join them, one row a recipe; rows come out standardised."""
+    """Generate the components and join them, one standardised row per recipe."""
     t = np.arange(length) / length
     parts = np.empty((*recipe.components.shape, length))
     for index, generator in enumerate(GENERATORS):
@@ -102,7 +100,7 @@ def render(rng: Rng, recipe: Recipe, length: int) -> Floats:
 
 
 def disturb(rng: Rng, series: Floats) -> Floats:
-    """Pass three rows in four through the effects, each taken with its own probability."""
+    """Apply the effects to three rows in four, each effect with its own probability."""
     disturbed = rng.random(len(series)) < 0.75
     for effect, probability in EFFECTS:
         rows = np.flatnonzero(disturbed & (rng.random(len(series)) < probability))
@@ -111,15 +109,15 @@ def disturb(rng: Rng, series: Floats) -> Floats:
 
 
 def finish(rng: Rng, series: Floats) -> NDArray[np.float32]:
-    """Set level and scale: three rows in ten stay z-normalised as in the archives, the rest spans decades.
+    """Set level and scale: three rows in ten stay z-normalised as in the archives, the rest span decades.
 
-    A row which its recipe made constant (one or two in a thousand) becomes white noise first.
+    Constant rows (one or two in a thousand) are replaced by white noise first.
     """
     n, length = series.shape
     constant = ~series.any(axis=1)
     series[constant] = standardise(rng.standard_normal((int(constant.sum()), length)))
     scale = log_between(rng, n, 1e-4, 1e4)
-    # The level in units of the spread: none, or up to the hundred of an air pressure, more often above zero.
+    # The level in standard deviations: 0, or up to 100 (as air pressure has), more often above zero.
     level = log_between(rng, n, 1e-2, 1e2) * rng.choice((-1, 0, 1), size=(n, 1), p=(0.2, 0.2, 0.6))
     as_archived = rng.random((n, 1)) < 0.3
     return np.where(as_archived, series, scale * (series + level)).astype(np.float32)
@@ -139,20 +137,20 @@ def multiply(rng: Rng, one: Floats, other: Floats) -> Floats:
 
 
 def switch(rng: Rng, one: Floats, other: Floats) -> Floats:
-    """Now the one and now the other, with its own level and strength."""
+    """Segments of the one and the other in turn, the other with its own level and strength."""
     n, length = one.shape
     other = rng.lognormal(0, 0.7, (n, 1)) * other + rng.standard_normal((n, 1)) * some(rng, n, 0.5)
     return np.where(segments(rng, n, length, most=5) % 2, one, other)
 
 
-OPERATORS: tuple[Operator, ...] = (add, add, multiply, switch)  # sums are the rule, hence twice
+OPERATORS: tuple[Operator, ...] = (add, add, multiply, switch)  # sums are twice as frequent
 
 
-# Effects, in the order in which the world and then the sensor have them.
+# Effects, in the order of the physical process and then the sensor.
 
 
 def warp(rng: Rng, series: Floats) -> Floats:
-    """Time runs now faster, now slower, smoothly or by jumps of the pace; most rows see but a part of it."""
+    """Warp time, smoothly or by jumps of the pace; most rows show only a part of the series."""
     n, length = series.shape
     jumps = np.take_along_axis(rng.standard_normal((n, length + 1)), segments(rng, n, length, most=4), axis=1)
     pace = pick(rng, jumps, smooth(rng, n, np.linspace(0, 1, length), 0.1))
@@ -171,34 +169,34 @@ def change_regime(rng: Rng, series: Floats) -> Floats:
 
 
 def bend(rng: Rng, series: Floats) -> Floats:
-    """What is observed is a curved function of what moves."""
+    """Apply a nonlinear function to the values."""
     return pick(rng, np.tanh(3 * series), np.exp(np.clip(series, -5, 3)), np.abs(series), series**2)
 
 
 def lag(rng: Rng, series: Floats) -> Floats:
-    """Inertia: the past fades slowly, or neighbours blur."""
+    """Low-pass filter: exponential decay or Gaussian blur."""
     n, length = series.shape
     frequency, size = padded_frequencies(length)
     turn = 2 * np.pi * frequency * log_between(rng, n, 0.003, 0.1)
     response = pick(rng, 1 / (1 + 1j * turn), np.exp(-0.5 * turn**2))
-    before = (size - length) // 2  # at rest before and after, or the two ends would blur into each other
+    before = (size - length) // 2  # constant padding, or the two ends would blur into each other
     rested = np.pad(series, ((0, 0), (before, size - length - before)), mode="edge")
     return np.fft.irfft(np.fft.rfft(rested) * response, size)[:, before : before + length]
 
 
 def add_noise(rng: Rng, series: Floats) -> Floats:
-    """The noise of the sensor, from a thousandth to half of the signal."""
+    """Sensor noise, from a thousandth to half of the signal."""
     return series + log_between(rng, len(series), 1e-3, 0.5) * rng.standard_normal(series.shape)
 
 
 def clip(rng: Rng, series: Floats) -> Floats:
-    """The range of the sensor ends below, above or on both sides."""
+    """Clip to the range of the sensor, below, above or on both sides."""
     below, above = (log_between(rng, len(series), 0.3, 10) for _ in range(2))
     return np.clip(series, -below, above)
 
 
 def digitise(rng: Rng, series: Floats) -> Floats:
-    """Few digits, or few readings, each kept until the next."""
+    """Round the values, or hold each sample for several points."""
     now, step = np.arange(series.shape[1]), rng.integers(2, 33, (len(series), 1))
     held = np.take_along_axis(series, now - now % step, axis=1)
     return pick(rng, np.round(series * log_between(rng, len(series), 1, 30)), held)
@@ -211,14 +209,14 @@ def tally(rng: Rng, series: Floats) -> Floats:
 
 
 def interrupt(rng: Rng, series: Floats) -> Floats:
-    """Off, with nothing to be seen, and on again."""
+    """Replace some segments by the minimum: a sensor switched off."""
     n, length = series.shape
     off = segments(rng, n, length, most=10) % 2
     return np.where(off, series.min(axis=1, keepdims=True), series)
 
 
 def pad(rng: Rng, series: Floats) -> Floats:
-    """The recording outlasts what happened: constant before and after."""
+    """Pad with constants before and after."""
     n, length = series.shape
     inside = np.clip(np.arange(length) / length, between(rng, n, 0, 0.3), between(rng, n, 0.6, 1))
     return np.take_along_axis(series, (inside * length).astype(np.intp), axis=1)

@@ -1,7 +1,7 @@
-"""Readers of files that hold all series in one array: ``.npy``, ``.npz`` and the TF-C ``.pt``.
+"""Readers of files with all series in one array: ``.npy``, ``.npz`` and the TF-C ``.pt``.
 
-Nothing is unpickled that could run code, and no array is allocated before its header has been checked: shape,
-type and size. ``.npy`` and ``.pt`` are mapped into memory; ``.npz`` is decompressed an array at a time.
+No pickle that could run code is read, and the header of an array (shape, type, size) is checked before memory is
+allocated for it. ``.npy`` and ``.pt`` are mapped into memory; ``.npz`` is decompressed array by array.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ from numpy.typing import NDArray
 
 from nutime.data.formats.source import InputFile, Record, quote
 
-npy: Any = npy_format  # numpy leaves this module untyped
+_npy: Any = npy_format  # an untyped module
 
-SERIES_KEY = re.compile(r"X(_\w+)?")
-HEADER_BYTES = 2**10  # a header may claim 4 GiB, and numpy needs seconds to parse one of 9000 blanks
-NAME_CHARACTERS = 2**9
-NPY_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_SERIES_KEY = re.compile(r"X(_\w+)?")
+_MAX_HEADER = 2**10  # bytes; a header may claim 4 GiB, and numpy needs seconds to parse one of 9000 blanks
+_MAX_NAME = 2**9
+_NPY_HEADERS = {(1, 0): _npy.read_array_header_1_0, (2, 0): _npy.read_array_header_2_0}
 
 
 def read_npy(source: InputFile) -> Iterator[Record]:
     """One array ``(n, length)`` or ``(n, channels, length)``."""
     with source.decoding():
         with source.path.open("rb") as file:
-            head = io.BytesIO(file.read(HEADER_BYTES))
+            head = io.BytesIO(file.read(_MAX_HEADER))
         shape, fortran_order, dtype = _header(source, "the array", head, source.path.stat().st_size)
         order: Literal["F", "C"] = "F" if fortran_order else "C"
-        X = np.memmap(source.path, dtype, "r", head.tell(), shape, order)
+        X: NDArray[Any] = np.memmap(source.path, dtype, "r", head.tell(), shape, order)
+        if source.is_recording and X.ndim in (1, 2):
+            X = np.atleast_2d(X)[None]
     _check(source, "the array", X, None)
     return _records(source, "the array", X, None)
 
@@ -48,7 +50,7 @@ def read_npz(source: InputFile) -> Iterator[Record]:
     order of the file.
     """
     with source.decoding(), zipfile.ZipFile(source.path) as archive:
-        for name in _wanted(source, array_names(archive)):
+        for name in _series_arrays(source, array_names(archive)):
             yield from _records(source, name, *read_set(source, archive, name))
 
 
@@ -66,8 +68,8 @@ def read_set(source: InputFile, archive: zipfile.ZipFile, name: str) -> tuple[ND
     return X, y
 
 
-def _wanted(source: InputFile, names: list[str]) -> list[str]:
-    sets = [name for name in names if SERIES_KEY.fullmatch(name)] or (names if len(names) == 1 else [])
+def _series_arrays(source: InputFile, names: list[str]) -> list[str]:
+    sets = [name for name in names if _SERIES_KEY.fullmatch(name)] or (names if len(names) == 1 else [])
     if not sets:
         raise source.error(f"expected an array X, X_train or X_test, found only {quote(', '.join(names))}")
     if source.split is None or not any(name.startswith("X_") for name in sets):
@@ -80,11 +82,11 @@ def _wanted(source: InputFile, names: list[str]) -> list[str]:
 def _unpack(source: InputFile, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     source.check_expansion(sum(member.file_size for member in archive.infolist()))
     with archive.open(f"{name}.npy") as member:
-        head = io.BytesIO(member.read(HEADER_BYTES))
+        head = io.BytesIO(member.read(_MAX_HEADER))
         _header(source, name, head, archive.getinfo(f"{name}.npy").file_size)
     with archive.open(f"{name}.npy") as member:
-        array: NDArray[Any] = npy.read_array(member, allow_pickle=False)
-        if member.read(1):  # also makes zipfile compare the checksum, which it does at the end only
+        array: NDArray[Any] = _npy.read_array(member, allow_pickle=False)
+        if member.read(1):  # zipfile compares the checksum only at the end
             raise source.error(f"{name}: is longer than its header says")
     return array
 
@@ -92,11 +94,11 @@ def _unpack(source: InputFile, archive: zipfile.ZipFile, name: str) -> NDArray[A
 def _header(
     source: InputFile, name: str, head: IO[bytes], size: int
 ) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return shape, order and type of an array if ``size`` bytes, its header among them, can hold it."""
-    version = npy.read_magic(head)
-    if version not in NPY_HEADERS:
+    """Return shape, order and type of an array if ``size`` bytes, including the header, can hold it."""
+    version = _npy.read_magic(head)
+    if version not in _NPY_HEADERS:
         raise source.error(f"{name}: npy version {version} is not supported")
-    shape, fortran_order, dtype = NPY_HEADERS[version](head)
+    shape, fortran_order, dtype = _NPY_HEADERS[version](head)
     if dtype.hasobject:
         raise source.error(f"{name}: holds pickled Python objects, which are not read; save plain numbers")
     claimed = dtype.itemsize * math.prod(shape)
@@ -126,7 +128,7 @@ def read_pt(source: InputFile) -> Iterator[Record]:
 
 
 def _check_names(source: InputFile, zipped: bool) -> None:
-    """Refuse a pickle with long names in it, which torch would search for minutes to explain its refusal."""
+    """Refuse a pickle with long names, whose refusal by torch would take minutes."""
     with ExitStack() as stack:
         if zipped:
             archive = stack.enter_context(zipfile.ZipFile(source.path))
@@ -136,7 +138,7 @@ def _check_names(source: InputFile, zipped: bool) -> None:
             pickles = [stack.enter_context(source.path.open("rb"))] * 4
         for stream in pickles:
             for _, value, _ in pickletools.genops(stream):
-                if isinstance(value, str) and len(value) > NAME_CHARACTERS:
+                if isinstance(value, str) and len(value) > _MAX_NAME:
                     raise source.error(f"names something by {len(value)} characters, as no file of tensors does")
 
 
@@ -154,6 +156,6 @@ def _check(source: InputFile, name: str, X: NDArray[Any], y: NDArray[Any] | None
 def _records(source: InputFile, name: str, X: NDArray[Any], y: NDArray[Any] | None) -> Iterator[Record]:
     for index, values in enumerate(X):
         where = f"{name}: series {index}: "
-        label = None if y is None else source.label(y[index], where)
-        # A copy of its own, so that a series kept alive does not keep the whole array (or file) with it.
+        label = None if y is None else source.label(y[index])
+        # A copy, so that one series does not keep the whole array (or file) in memory.
         yield Record(source.floating(np.array(np.atleast_2d(values)), where), label)

@@ -1,77 +1,109 @@
-"""Reader of ``.parquet`` and of Arrow batches, wide or long (see :mod:`~nutime.data.formats.columns`)."""
+"""Reader of ``.parquet`` and of Arrow batches, wide or long (see :mod:`~nutime.data.formats.layout`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import starmap
+from itertools import chain, groupby, islice, starmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nutime.data.formats.columns import Columns, Point, join_points
+from nutime.data.formats.layout import Point, TableLayout, join_points
 from nutime.data.formats.source import CHOOSE, InputFile, Record, quote
 from nutime.data.series import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAX_TEXT = 2**16  # bytes of a label or an id
-ROWS_AT_A_TIME = 1024
+_MAX_TEXT = 2**16  # bytes of a label or an id
+_CHUNK_ROWS = 1024
 
 
 def read_parquet(source: InputFile) -> Iterator[Record]:
-    """A parquet table, read a batch of rows at a time; a null is a missing value."""
+    """A parquet table, read in batches of rows; a null is a missing value."""
     import pyarrow.parquet as pq
     from pyarrow import types
 
     with source.decoding():
         schema = pq.read_schema(source.path)
-    # Buffering ahead would keep the whole file in memory, and so would text that is written once for many rows.
+    # Buffering ahead would load the whole file, and so would repeated text that is not read as a dictionary.
     texts = [field.name for field in schema if types.is_string(field.type)]
     with source.decoding(), pq.ParquetFile(source.path, pre_buffer=False, read_dictionary=texts) as file:
-        # Of the columns' own metadata nothing is asked: where it is damaged, Arrow ends the process.
+        # The metadata of single columns is not used: where it is damaged, Arrow ends the process.
         source.check_expansion(8 * file.metadata.num_rows * file.metadata.num_columns)
         columns, lists = columns_of(source, schema)
-        yield from records_of(source, columns, lists, file.iter_batches(batch_size=ROWS_AT_A_TIME))
+        contiguous = True
+        if columns.is_long and columns.id is not None:
+            ids = file.iter_batches(batch_size=_CHUNK_ROWS, columns=[schema.names[columns.id]])
+            contiguous = _is_contiguous(batch.column(0).to_pylist() for batch in ids)
+        batches = file.iter_batches(batch_size=_CHUNK_ROWS)
+        yield from records_of(source, columns, lists, batches, contiguous=contiguous)
 
 
-def columns_of(source: InputFile, schema: pa.Schema) -> tuple[Columns, bool]:
-    """Return which column of an Arrow table plays which part, and whether its values are lists."""
+def _is_contiguous(chunks: Iterable[list[Any]]) -> bool:
+    """Whether equal ids follow each other."""
+    ids = [key for key, _ in groupby(chain.from_iterable(chunks))]
+    return len(set(ids)) == len(ids)
+
+
+def columns_of(source: InputFile, schema: pa.Schema) -> tuple[TableLayout, bool]:
+    """Return the roles of the columns of an Arrow table, and whether its values are lists."""
     from pyarrow import types
 
     lists = [_is_list(field.type) for field in schema]
-    columns = Columns.named(source, schema.names, any(lists))
+    columns = TableLayout.named(source, schema.names, any(lists))
     for index in columns.values:
         field = schema.field(index)
         kind = field.type.value_type if lists[index] else field.type
         numeric = types.is_floating(kind) or types.is_integer(kind)
         if not numeric or lists[index] != any(lists):
-            wanted = "a list of numbers, as other columns are" if any(lists) else "numeric"
-            raise source.error(f"column {quote(field.name)}: type {field.type} is not {wanted}; {CHOOSE}")
+            expected = "a list of numbers, as other columns are" if any(lists) else "numeric"
+            raise source.error(f"column {quote(field.name)}: type {field.type} is not {expected}; {CHOOSE}")
     return columns, any(lists)
 
 
 def records_of(
-    source: InputFile, columns: Columns, lists: bool, batches: Iterable[pa.RecordBatch]
+    source: InputFile,
+    columns: TableLayout,
+    lists: bool,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    contiguous: bool = False,
 ) -> Iterator[Record]:
-    """Iterate over the series of Arrow record batches."""
+    """Iterate over the series of Arrow record batches.
+
+    Unless the rows of each id are ``contiguous``, all rows of a long table with ids are read first.
+    """
     rows = _rows(source, columns, lists, batches)
-    if columns.is_long:
-        yield from join_points(source, columns, starmap(Point, rows))
-    else:
-        for values, label, identity, _ in rows:
-            yield Record(values, columns.label_text(source, label), columns.id_text(source, identity))
+    head = list(islice(rows, 2))
+    is_row = source.is_recording and len(head) == 1 and columns.time is None
+    rows = chain(head, rows)
+    if columns.is_long and not is_row:
+        points = starmap(Point, rows)
+        yield from join_points(source, columns, points, contiguous=contiguous or columns.id is None)
+        return
+    names = columns.names
+    for values, label, identity, _ in rows:
+        yield Record(
+            np.atleast_2d(values),
+            columns.label_text(source, label),
+            columns.id_text(source, identity),
+            channel_names=names if lists else None,
+            feature_names=None if lists else names,
+        )
 
 
 def _cells(source: InputFile, column: Any) -> list[Any]:
-    """Return the cells of a column that is no value: short ones, for they are repeated on every row."""
+    """Return the cells of a label, id or time column; long texts are refused, because they repeat on every row."""
     import pyarrow.compute as pc
     from pyarrow import types
 
     if types.is_dictionary(column.type) and types.is_string(column.type.value_type):
         longest = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
-        if longest > MAX_TEXT:
-            raise source.error(f"holds a text of {longest} bytes, the limit is {MAX_TEXT}; shorten labels and ids")
+        if longest > _MAX_TEXT:
+            raise source.error(
+                f"holds a text of {longest} bytes, the limit is {_MAX_TEXT}; shorten labels and ids"
+            )
     cells: list[Any] = column.to_pylist()
     return cells
 
@@ -83,7 +115,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _rows(
-    source: InputFile, columns: Columns, lists: bool, batches: Iterable[Any]
+    source: InputFile, columns: TableLayout, lists: bool, batches: Iterable[Any]
 ) -> Iterator[tuple[Array, object, object, object]]:
     """Iterate over the values, label, id and time of each row."""
     import pyarrow as pa
@@ -102,9 +134,12 @@ def _rows(
             pa.nulls(len(batch)) if index is None else batch.column(index)
             for index in (columns.label, columns.id, columns.time)
         )
-        if types.is_temporal(time.type):  # Python's own dates have no nanoseconds
+        if types.is_time(time.type):
             time = time.view(f"int{time.type.bit_width}")
-        yield from zip(values, *(_cells(source, column) for column in (label, identity, time)), strict=True)
+        # Python's own dates have no nanoseconds, numpy's have.
+        dates = types.is_temporal(time.type)
+        times = list(time.to_numpy(zero_copy_only=False)) if dates else _cells(source, time)
+        yield from zip(values, _cells(source, label), _cells(source, identity), times, strict=True)
         start += len(batch)
 
 

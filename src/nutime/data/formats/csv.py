@@ -1,7 +1,8 @@
-"""Reader of ``.csv``, wide or long (:mod:`~nutime.data.formats.columns`).
+"""Reader of ``.csv``, wide or long (:mod:`~nutime.data.formats.layout`).
 
-A table without column names is wide; its first column is the label if the first cell is not a number. Cells
-may be separated by semicolons, as spreadsheets do it in half of the world; there 0,5 is a half.
+A table without column names is wide; its first column is the label if the first cell is not a number. A first row
+that counts the columns (``0,1,2,…`` or ``1,2,3,…``) above other rows is a header. Cells may be separated by
+semicolons, as spreadsheets of many countries do; there 0,5 is a half.
 """
 
 from __future__ import annotations
@@ -9,42 +10,96 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from math import isinf
 
-from nutime.data.formats.columns import Columns, Point, is_number, join_points
-from nutime.data.formats.source import INFINITE, InputFile, Record
-from nutime.data.series import ID_NAMES, LABEL_NAMES, TIME_NAMES
+from nutime.data.formats.layout import MISSING, Point, TableLayout, is_number, join_points
+from nutime.data.formats.source import INFINITE, STDIN, InputFile, Record
+from nutime.data.names import ID_NAMES, LABEL_NAMES, TIME_NAMES
+from nutime.data.timeline import find_day_first
 
 #: A number with a decimal mark, which is group 1.
 _MARKED = re.compile(r"\s*[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?\s*")
+_MIN_COUNTED = 3  # columns of a header that only counts: "0,1" may well be a series
 
 
 def read_csv(source: InputFile) -> Iterator[Record]:
     """A table separated by commas or semicolons, with or without names; an empty cell is a missing value."""
-    rows = _csv_rows(source)
+    rows = _rows(source)
     first = next(rows, None)
     if first is None:
         return iter(())
-    if _has_names(source, first):
-        columns = Columns.named(source, first)
-    else:
-        columns = Columns.unnamed(source, first)
-        rows = _refuse_column_numbers(source, first, rows)
-    if columns.is_long:
-        return join_points(source, columns, _csv_points(source, columns, rows))
-    return _csv_series(source, columns, rows)
+    has_names = _has_names(source, first)
+    layout = (TableLayout.named if has_names else TableLayout.unnamed)(source, first)
+    is_header, head = has_names, list[list[str]]()
+    if _counts_columns(first) or source.is_recording:
+        head = list(islice(rows, 2))
+        if head and _counts_columns(first):
+            source.notes.append(f"{source.name}: the first row counts the columns and is read as a header")
+            is_header = True
+    if not is_header:
+        head.insert(0, first)
+    rows = chain(head, rows)
+    if source.is_recording and len(head) == 1 and layout.time is None:
+        return _wide_records(source, layout, rows)
+    return (
+        _long_records(source, layout, rows, int(is_header))
+        if layout.is_long
+        else _wide_records(source, layout, rows)
+    )
 
 
-def _csv_rows(source: InputFile) -> Iterator[list[str]]:
+def _long_records(
+    source: InputFile, layout: TableLayout, rows: Iterable[list[str]], skipped: int
+) -> Iterator[Record]:
+    """Yield the series of a long table, after a first pass over its ids and dates."""
+    contiguous = True
+    if layout.time is not None or layout.id is not None:
+        line = source.line
+        rows = list(rows) if source.path == STDIN else rows
+        again = rows if isinstance(rows, list) else islice(_rows(source), skipped, None)
+        contiguous = _scan(source, layout, again)
+        source.line = line
+    yield from join_points(source, layout, _points(source, layout, rows), contiguous=contiguous)
+
+
+def _scan(source: InputFile, layout: TableLayout, rows: Iterable[list[str]]) -> bool:
+    """Return whether the rows of each id follow each other, and find the order of day and month in dates."""
+    seen: set[str] = set()
+    current: str | None = None
+    contiguous = True
+
+    def times() -> Iterator[str]:
+        nonlocal current, contiguous
+        for row in rows:
+            if layout.id is not None and row[layout.id] != current:
+                current = row[layout.id]
+                contiguous &= current not in seen
+                seen.add(current)
+            if layout.time is not None:
+                yield row[layout.time]
+
+    with source.naming(None):
+        source.day_first = find_day_first(times())
+    return contiguous
+
+
+def _rows(source: InputFile) -> Iterator[list[str]]:
     lines = source.lines()
     first = next(lines, "")
     semicolons = _has_semicolons(first)
-    rows = _cells_of(source, chain([first], lines), ";" if semicolons else ",")
+    lines = chain([first], lines)
+    if source.path.name.lower().removesuffix(".gz").endswith(".csv") or source.path == STDIN:
+        delimiter = ";" if semicolons else ","
+    else:  # a .tsv or .txt file that is a single recording
+        delimiter = "\t" if "\t" in first else ";" if semicolons else ","
+        if delimiter not in first:
+            lines = (",".join(line.split()) for line in lines)
+    rows = _split_cells(source, lines, delimiter)
     return _decimal_points(source, rows) if semicolons else rows
 
 
-def _cells_of(source: InputFile, lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+def _split_cells(source: InputFile, lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
     width = 0
     table = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
@@ -61,13 +116,13 @@ def _cells_of(source: InputFile, lines: Iterable[str], delimiter: str) -> Iterat
 
 
 def _has_semicolons(line: str) -> bool:
-    """Tell whether a line is separated by semicolons: all its commas stand in numbers, one in each."""
+    """Whether a line is separated by semicolons: every comma is the decimal mark of a number."""
     cells = line.split(";")
     return len(cells) > 1 and all("," not in cell or _MARKED.fullmatch(cell) for cell in cells)
 
 
 def _decimal_points(source: InputFile, rows: Iterable[list[str]]) -> Iterator[list[str]]:
-    """Write decimal commas as points; a table that has both may mean thousands by one of them."""
+    """Write decimal commas as points; in a table with both, one of them may separate thousands."""
     marks = set()
     for row in rows:
         found = [_MARKED.fullmatch(cell) for cell in row]
@@ -77,49 +132,49 @@ def _decimal_points(source: InputFile, rows: Iterable[list[str]]) -> Iterator[li
         yield [cell.replace(",", ".") if match else cell for cell, match in zip(row, found, strict=True)]
 
 
-def _csv_series(source: InputFile, columns: Columns, rows: Iterable[list[str]]) -> Iterator[Record]:
+def _wide_records(source: InputFile, layout: TableLayout, rows: Iterable[list[str]]) -> Iterator[Record]:
     for row in rows:
-        values = source.numbers([row[index] for index in columns.values], missing="", columns=columns.names)
-        label, identity, _ = columns.parts(row)
-        yield Record(values[None], columns.label_text(source, label), columns.id_text(source, identity))
+        values = source.numbers([row[index] for index in layout.values], MISSING, columns=layout.names)
+        label, identity, _ = layout.cells(row)
+        yield Record(
+            values[None],
+            layout.label_text(source, label),
+            layout.id_text(source, identity),
+            feature_names=layout.names,
+        )
 
 
-def _csv_points(source: InputFile, columns: Columns, rows: Iterable[list[str]]) -> Iterator[Point]:
+def _points(source: InputFile, layout: TableLayout, rows: Iterable[list[str]]) -> Iterator[Point]:
     for row in rows:
-        values = source.floats([row[index] for index in columns.values], missing="", columns=columns.names)
+        values = source.floats([row[index] for index in layout.values], MISSING, columns=layout.names)
         if any(map(isinf, values)):
             raise source.error(INFINITE)
-        yield Point(values, *columns.parts(row))
+        yield Point(values, *layout.cells(row))
 
 
 def _has_names(source: InputFile, row: list[str]) -> bool:
-    """Tell a row of column names from a first series, which may begin with a label.
+    """Whether a first row holds column names, and not a series that may begin with a label.
 
     Names and numbers together are column names only where the numbers count the columns, as pandas does, and
-    every name has a part to play: a typing error in the first series must not make a header of it.
+    every name has a role: a typing error in the first series must not make a header of it.
     """
     cells = [cell.strip().lower() for cell in row]
-    chosen = {column.strip().lower() for column in (source.label_column, source.id_column) if column}
-    parts = LABEL_NAMES | ID_NAMES | chosen
-    numbers = [cell for cell in cells if is_number(cell)]
+    chosen = [source.label_column, source.id_column, source.time_column, *(source.channel_columns or ())]
+    roles = LABEL_NAMES | ID_NAMES | {column.strip().lower() for column in chosen if column}
+    numbers = [cell for cell in cells if cell and is_number(cell)]
+    if not any(cells):
+        return False
     if not numbers:
-        return len(cells) > 1 or cells[0] in parts | TIME_NAMES | {"value"}
-    start = 0 if numbers[0] == "0" else 1
-    counted = numbers == [str(start + index) for index in range(len(numbers))]
-    has_index = cells[0] == "" and start == 0
-    names = {cell for cell in cells[1 if has_index else 0 :] if not is_number(cell)}
-    return counted and (has_index or bool(names)) and names <= parts
+        return len(cells) > 1 or source.is_recording or cells[0] in roles | TIME_NAMES | {"value"}
+    has_index = cells[0] == "" and numbers[0] == "0"
+    names = {cell for cell in cells[1 if has_index else 0 :] if not (cell and is_number(cell))}
+    return _counts(numbers) and (has_index or bool(names)) and names <= roles
 
 
-def _refuse_column_numbers(source: InputFile, first: list[str], rows: Iterator[list[str]]) -> Iterator[list[str]]:
-    """Yield all rows, but refuse a first row ``0,1,2,…`` above decimals: it may be names or a series."""
-    yield first
-    counted = first == [str(index) for index in range(len(first))]
-    for row in rows:
-        if counted and any("." in cell for cell in row):
-            raise source.error(
-                "the first row counts 0,1,2,… above decimals: column numbers or a series? name the columns "
-                "(t0,t1,…) or write the series as decimals"
-            )
-        counted = False
-        yield row
+def _counts_columns(row: list[str]) -> bool:
+    return len(row) >= _MIN_COUNTED and _counts([cell.strip() for cell in row])
+
+
+def _counts(numbers: list[str]) -> bool:
+    """Whether numbers count from 0 or 1."""
+    return numbers[0] in ("0", "1") and numbers == [str(int(numbers[0]) + index) for index in range(len(numbers))]

@@ -1,35 +1,55 @@
-"""From a file to its series, whatever the format; the suffix decides, :data:`FORMATS` is the whole list.
+"""From files to their series; the suffix of a file decides its format, :data:`FORMATS` lists them all.
 
-Text formats and parquet are streamed: :func:`read_records` holds one series (or one batch of rows) at a time,
-however large the file. A file that breaks its format, even in its last line, raises a :class:`FormatError`
-that names the place: no series is skipped, shortened or invented in silence. What each format looks like
-stands with its reader, in ``_line_formats``, ``_csv_format``, ``_arrow_format`` and ``_array_formats``.
+Text formats and parquet are streamed: :func:`read_records` holds one series (or one batch of rows) in memory. A
+file that breaks its format, even in its last line, raises a :class:`FormatError` with the position: no series is
+skipped, shortened or invented silently. The formats are described with their readers, in ``lines``, ``csv``,
+``arrow`` and ``arrays``.
+
+A folder or a glob pattern is a collection of files with one series each: a table with one row per point and one
+column per channel (or a single row), or a file of any other format with a single series. The file name without
+its suffix is the id. Labels are read from a table of file names and labels, ``labels.csv`` in the folder unless
+another is given; files without a label are unlabelled.
 """
 
 from __future__ import annotations
 
+import csv
+import logging
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from glob import glob
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nutime.data.formats.arrays import read_npy, read_npz, read_pt
 from nutime.data.formats.arrow import read_parquet
 from nutime.data.formats.csv import read_csv
 from nutime.data.formats.lines import read_arff, read_ts, read_tsv, read_txt
-from nutime.data.formats.source import STDIN, FormatError, InputFile, Record, reason
-from nutime.data.series import Array
+from nutime.data.formats.source import STDIN, FormatError, InputFile, ReadOptions, Record, quote, reason
+from nutime.data.names import LABEL_NAMES, name_order, quoted, suggestion
+from nutime.data.series import SeriesSet
+from nutime.data.timeline import TimeReport, freq_seconds
 
-__all__ = ["FORMATS", "FormatError", "LabelledSeries", "Record", "is_series_file", "read_file", "read_records"]
+__all__ = [
+    "FORMATS",
+    "FormatError",
+    "ReadOptions",
+    "Record",
+    "is_many",
+    "is_series_file",
+    "read_file",
+    "read_records",
+]
 
-Reader: TypeAlias = Callable[[InputFile], Iterator[Record]]
-Split: TypeAlias = Literal["train", "test"]
+_Reader: TypeAlias = Callable[[InputFile], Iterator[Record]]
+_PathLike: TypeAlias = str | os.PathLike[str]
+SplitName: TypeAlias = Literal["train", "test"]
 
-TEXT_FORMATS: dict[str, Reader] = {
+_TEXT_FORMATS: dict[str, _Reader] = {
     ".ts": read_ts,
     ".tsv": read_tsv,
     ".txt": read_txt,
@@ -37,90 +57,241 @@ TEXT_FORMATS: dict[str, Reader] = {
     ".csv": read_csv,
 }
 #: Suffix to reader; a text format may be gzipped.
-FORMATS: dict[str, Reader] = {
-    **TEXT_FORMATS,
-    **{f"{suffix}.gz": reader for suffix, reader in TEXT_FORMATS.items()},
+FORMATS: dict[str, _Reader] = {
+    **_TEXT_FORMATS,
+    **{f"{suffix}.gz": reader for suffix, reader in _TEXT_FORMATS.items()},
     ".parquet": read_parquet,
     ".npz": read_npz,
     ".npy": read_npy,
     ".pt": read_pt,
 }
+#: Formats with columns that can be chosen.
+_TABLES = (".csv", ".csv.gz", ".parquet")
+#: The name of the file with the labels of the files beside it.
+LABELS_FILE = "labels.csv"
+_FILE_NAMES = frozenset({"file", "filename", "file_name", "name", "path", "id", "series"})
+
+_log = logging.getLogger("nutime")
 
 
-#: Formats with columns, of which one may be chosen as the label and one as the id.
-TABLES = (".csv", ".csv.gz", ".parquet")
-
-
-class LabelledSeries(NamedTuple):
-    """All series of a file; labels or ids are None where the file has none."""
-
-    series: list[Array]
-    labels: NDArray[np.str_] | None
-    ids: list[str] | None
-
-
-def is_series_file(path: str | os.PathLike[str]) -> bool:
-    """Tell by its suffix whether a file can be read; the file need not exist."""
+def is_series_file(path: _PathLike) -> bool:
+    """Whether a file has a known suffix; the file need not exist."""
     return _suffix(path) is not None
 
 
+def is_many(path: _PathLike) -> bool:
+    """Whether a path is a folder or a glob pattern of files with one series each."""
+    name = os.fspath(path)
+    if any(character in name for character in "*?["):
+        return not Path(name).exists()
+    return Path(name).is_dir() and not is_series_file(name)
+
+
 def read_records(
-    path: str | os.PathLike[str],
-    split: Split | None = None,
+    path: _PathLike,
+    split: SplitName | None = None,
     *,
-    label_column: str | None = None,
-    id_column: str | None = None,
+    labels: _PathLike | None = None,
+    **options: Unpack[ReadOptions],
 ) -> Iterator[Record]:
-    """Iterate over the series of a file.
+    """Iterate over the series of a file, or of the files of a folder or a glob pattern.
 
     Args:
-        path: the file; its suffix is one of :data:`FORMATS`. ``-`` is standard input, as ``.csv``.
-        split: which set to read of a file that holds several (an ``.npz`` with ``X_train`` and ``X_test``);
-            None reads all. A file that is a single set is read whole, whatever the split.
-        label_column, id_column: of a ``.csv`` or ``.parquet`` file, the column with the labels or the ids, by
-            name or by position (``0`` the first, ``-1`` the last); found by their names unless given.
+        path: a file with one of the suffixes :data:`FORMATS`, ``-`` for a CSV on standard input, a folder or a
+            glob pattern.
+        split: the set to read of a file that holds several (an ``.npz`` with ``X_train`` and ``X_test``); None
+            reads all. A file that is a single set is read whole.
+        labels: of a folder or a pattern, the file with the labels.
+        options: the columns of a ``.csv`` or ``.parquet`` file; see :class:`ReadOptions`.
 
     Raises:
-        FormatError: one line with the file, the line in it where there are lines, and what is wrong.
+        FormatError: one line with the file, the line in a text file, and what is wrong.
     """
-    source = InputFile(Path(path), split, label_column=label_column, id_column=id_column)
-    suffix = ".csv" if source.path == STDIN else _suffix(path)
-    if suffix is None:
-        raise FormatError(f"{path}: unknown suffix; expected one of {', '.join(FORMATS)}")
-    if (label_column or id_column) and suffix not in TABLES:
-        raise FormatError(f"{path}: has no columns to choose from; only {', '.join(TABLES)} files have")
-    return _checked(source, FORMATS[suffix])
+    return _stream(path, split, labels, options, [])
 
 
 def read_file(
-    path: str | os.PathLike[str],
-    split: Split | None = None,
+    path: _PathLike,
+    split: SplitName | None = None,
     *,
-    label_column: str | None = None,
-    id_column: str | None = None,
-) -> LabelledSeries:
-    """Read all series of a file at once; see :func:`read_records`."""
-    records = list(read_records(path, split, label_column=label_column, id_column=id_column))
-    labels = [record.label for record in records if record.label is not None]
+    labels: _PathLike | None = None,
+    **options: Unpack[ReadOptions],
+) -> SeriesSet:
+    """Read all series of a file, a folder or a glob pattern into memory; see :func:`read_records`."""
+    notes: list[str] = []
+    records = list(_stream(path, split, labels, options, notes))
+    classes = [record.label or "" for record in records]
     ids = [record.id for record in records if record.id is not None]
-    if 0 < len(labels) < len(records):
-        raise FormatError(f"{path}: only some of its sets have labels; read one split at a time")
-    return LabelledSeries([record.values for record in records], np.array(labels) if labels else None, ids or None)
+    return SeriesSet(
+        [record.values for record in records],
+        labels=np.array(classes) if any(classes) else None,
+        ids=ids or None,
+        channel_names=records[0].channel_names,
+        feature_names=records[0].feature_names,
+        notes=tuple(notes),
+    )
 
 
-def _suffix(path: str | os.PathLike[str]) -> str | None:
+def _stream(
+    path: _PathLike, split: SplitName | None, labels: _PathLike | None, options: ReadOptions, notes: list[str]
+) -> Iterator[Record]:
+    """Yield the records of a path; at the end, log what was done to the data and append it to ``notes``."""
+    _check_freq(path, options)
+    report = TimeReport()
+    if is_many(path):
+        records = _read_many(os.fspath(path), labels, options, report, notes)
+    elif labels is not None:
+        raise FormatError(f"{path}: a file of labels is for a folder or a pattern of files; name the label column")
+    else:
+        source = InputFile(Path(path), split, time_report=report, notes=notes, **options)
+        suffix = ".csv" if source.path == STDIN else _suffix(path)
+        if suffix is None:
+            raise FormatError(f"{path}: unknown suffix; expected one of {', '.join(FORMATS)}")
+        if any(value is not None for value in options.values()) and suffix not in _TABLES:
+            raise FormatError(f"{path}: has no columns to choose from; only {', '.join(_TABLES)} files have")
+        records = _checked(source, FORMATS[suffix])
+    return _with_notes(records, report, notes)
+
+
+def _check_freq(path: _PathLike, options: ReadOptions) -> None:
+    freq = options.get("freq")
+    try:
+        if freq is not None:
+            freq_seconds(str(freq))
+    except ValueError as error:
+        raise FormatError(f"{path}: {error}") from None
+
+
+def _with_notes(records: Iterator[Record], report: TimeReport, notes: list[str]) -> Iterator[Record]:
+    yield from records
+    notes += report.notes()
+    for note in notes:
+        _log.warning(note)
+
+
+def _suffix(path: _PathLike) -> str | None:
     name = os.fspath(path).lower()
     return next((suffix for suffix in FORMATS if name.endswith(suffix)), None)
 
 
-def _checked(source: InputFile, reader: Reader) -> Iterator[Record]:
-    """Yield the records of a reader; a file that cannot be opened, or that holds none, is an error too."""
+def _checked(source: InputFile, reader: _Reader) -> Iterator[Record]:
+    """Yield the records of a reader; a file that cannot be opened, or is empty, is an error too."""
     empty = True
     try:
         for record in reader(source):
             empty = False
             yield record
-    except (OSError, EOFError, zlib.error) as error:  # a missing file, a gzip cut short
+    except (OSError, EOFError, zlib.error) as error:  # a missing file, a truncated gzip
         raise FormatError(f"{source.name}: cannot be read: {reason(error)}") from error
     if empty:
         raise FormatError(f"{source.name}: holds no series")
+
+
+# Many files.
+
+
+def _read_many(
+    pattern: str, labels: _PathLike | None, options: ReadOptions, report: TimeReport, notes: list[str]
+) -> Iterator[Record]:
+    """Yield one record per file, in the order of the file names."""
+    files = _find_files(pattern, labels, notes)
+    if labels is None:
+        labels = next((path for path in files if path.name == LABELS_FILE), None)
+        files = [path for path in files if path.name != LABELS_FILE]
+    if not files:
+        raise FormatError(f"{pattern}: no files of series; expected one of {', '.join(FORMATS)}")
+    ids = _unique_ids(files)
+    classes = None if labels is None else _read_labels(Path(labels), dict(zip(ids, files, strict=True)))
+    first: Record | None = None
+    for identity, path in zip(ids, files, strict=True):
+        source = InputFile(path, is_recording=True, time_report=report, **options)
+        suffix = _suffix(path) or ""
+        is_table = suffix.removesuffix(".gz") in (".csv", ".tsv", ".txt")
+        records = _checked(source, read_csv if is_table else FORMATS[suffix])
+        record = next(records)
+        if next(records, None) is not None:
+            raise FormatError(f"{path}: holds several series; expected one series per file, or read it alone")
+        record = _aligned(path, first or record, record)
+        first = first or record
+        yield replace(record, id=identity, label=record.label if classes is None else classes.get(identity, ""))
+
+
+def _aligned(path: Path, first: Record, record: Record) -> Record:
+    """Return a record with its channels in the order of the first file."""
+    if len(record.values) != len(first.values):
+        raise FormatError(
+            f"{path}: has {len(record.values)} channel(s), but the first file has {len(first.values)}"
+        )
+    if record.channel_names is None or first.channel_names is None:
+        return record
+    try:
+        order = name_order(first.channel_names, record.channel_names, "columns")
+    except ValueError as error:
+        raise FormatError(f"{path}: {error}") from None
+    return replace(record, values=record.values[order], channel_names=first.channel_names)
+
+
+def _find_files(pattern: str, labels: _PathLike | None, notes: list[str]) -> list[Path]:
+    if Path(pattern).is_dir():
+        found = [path for path in Path(pattern).iterdir() if path.is_file() and not path.name.startswith(".")]
+        files = [path for path in found if is_series_file(path)]
+        if files and len(files) < len(found):
+            notes.append(f"{pattern}: {len(found) - len(files)} file(s) of other formats left out")
+    else:
+        files = [Path(name) for name in glob(pattern, recursive=True) if Path(name).is_file()]
+        for path in files:
+            if not is_series_file(path):
+                raise FormatError(f"{path}: unknown suffix; expected one of {', '.join(FORMATS)}")
+    excluded = None if labels is None else Path(labels).resolve()
+    return sorted(path for path in files if path.resolve() != excluded)
+
+
+def _stem(path: Path) -> str:
+    return path.name[: -len(_suffix(path) or "")]
+
+
+def _unique_ids(files: list[Path]) -> list[str]:
+    """Return the stems of files, their names if stems repeat, or else their paths below the common folder."""
+    home = Path(os.path.commonpath([path.parent for path in files]))
+    for ids in ([_stem(path) for path in files], [path.name for path in files]):
+        if len(set(ids)) == len(ids):
+            return ids
+    return [path.relative_to(home).as_posix() for path in files]
+
+
+def _read_labels(path: Path, files: dict[str, Path]) -> dict[str, str]:
+    """Return the label of each id from a table of file names (or ids) and labels."""
+    source = InputFile(path)
+    known = {
+        name: identity
+        for identity, file in files.items()
+        for name in (file.name, str(file), _stem(file), identity)
+    }
+    labels: dict[str, str] = {}
+    try:
+        with source.naming(None):
+            rows = [row for row in csv.reader(source.lines(), strict=True) if row]
+    except (OSError, csv.Error) as error:
+        raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
+    source.line = None
+    if not rows:
+        raise source.error("is empty; expected a file name and a label per line")
+    file_column, label_column = 0, 1
+    header = [cell.strip().lower() for cell in rows[0]]
+    named = [index for index, cell in enumerate(header) if cell in LABEL_NAMES]
+    if (header[0] in _FILE_NAMES or named) and not known.keys() & {cell.strip() for cell in rows[0]}:
+        label_column = named[0] if named else 1
+        file_column = next((index for index, cell in enumerate(header) if cell in _FILE_NAMES), 0)
+        rows = rows[1:]
+    for number, row in enumerate(rows):
+        if len(row) != len(header) or len(row) <= max(file_column, label_column):
+            raise source.error(f"row {number}: has {len(row)} cell(s); expected a file name and a label")
+        name, label = row[file_column].strip(), source.label(row[label_column])
+        if name not in known:
+            raise source.error(f"row {number}: no file {quote(name)} is read{suggestion(name, known)}")
+        if labels.get(known[name], label) != label:
+            raise source.error(f"row {number}: {quote(name)} has another label above")
+        labels[known[name]] = label
+    if not labels:
+        raise source.error(f"has no labels of the {len(files)} files {quoted(list(files))}")
+    return labels

@@ -1,8 +1,7 @@
-"""What every file reader shares: where it stands in the file, and the one way to turn cells into values.
+"""The file being read by a reader: its position, its options, and the conversion of cells to values.
 
-A reader is a function from a :class:`InputFile` to an iterator of :class:`Record`. It never raises anything but
-the :class:`FormatError` that :meth:`InputFile.error` builds, so that every complaint names the file and, in a
-text file, the line.
+A reader is a function from an :class:`InputFile` to an iterator of :class:`Record`. It only raises the
+:class:`FormatError` of :meth:`InputFile.error`, so that every error names the file and, in a text file, the line.
 """
 
 from __future__ import annotations
@@ -10,48 +9,85 @@ from __future__ import annotations
 import gzip
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.series import Array
+from nutime.data.timeline import TimeReport
 
-#: The path that stands for standard input.
+#: The path of standard input.
 STDIN = Path("-")
 INFINITE = "holds an infinite value; leave a missing value out or write NaN"
-DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
-QUOTED_CHARACTERS = 40  # of a bad cell: an error is one readable line
-MAX_LINE = 2**24  # bytes; the longest of the archives' lines has a quarter of that
-MAX_EXPANSION = 100  # of a compressed file, beyond the room below; numbers shrink to a tenth at best
-ARRAYS_ROOM, LINES_ROOM = 2**27, 2**23  # bytes: an array is unpacked at once, lines one by one
 CHOOSE = "if the column holds labels or ids, name it as such"
+_DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+_MAX_QUOTED = 40  # characters of a bad cell: an error is one readable line
+_MAX_LINE = 2**24  # bytes; four times the longest line of the archives
+#: A compressed file may expand by this factor; numbers compress to a tenth at best.
+_MAX_EXPANSION = 100
+#: Bytes up to which expansion is not checked: an array is unpacked whole, lines one by one.
+_FREE_ARRAY_BYTES, _FREE_LINE_BYTES = 2**27, 2**23
+_ARCHIVE_MISSING = frozenset({"?"})
 
 
 class FormatError(ValueError):
     """A file that is not what its suffix promises: ``path:line: reason``, or ``path: reason`` if binary."""
 
 
+class ReadOptions(TypedDict, total=False):
+    """How to read a table.
+
+    Attributes:
+        label_column, id_column, time_column: the columns with the labels, the ids and the times, by name or by
+            position (``"0"`` the first, ``"-1"`` the last); found by their names unless given.
+        channel_columns: the columns that are channels; all without another role unless given. A table with one
+            row per point.
+        freq: the step of the regular grid of series with times, as ``"10ms"`` or a number in the unit of the
+            times; the median step unless given.
+    """
+
+    label_column: str | None
+    id_column: str | None
+    time_column: str | None
+    channel_columns: Sequence[str] | None
+    freq: str | float | None
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One series of a file: ``values`` is ``(channels, length)``, NaN where a value is missing."""
+    """One series of a file; None for what the file does not have.
+
+    Attributes:
+        values: ``(channels, length)``, NaN where a value is missing.
+        label: empty for an unlabelled series of a file with labels.
+        id: the id of the series.
+        channel_names: the names of the channels.
+        feature_names: the names of the points, in a table with one column per point.
+    """
 
     values: Array
     label: str | None = None
     id: str | None = None
+    channel_names: list[str] | None = None
+    feature_names: list[str] | None = None
 
 
 @dataclass(slots=True)
 class InputFile:
-    """A file being read, what is wanted of it, and the line that was read last (text files only).
+    """A file being read, the options for it, and the line that was read last (text files only).
 
     Attributes:
-        split: which of its sets is wanted.
-        label_column, id_column: of a table, the columns a user chose, each by name or by position.
+        split: which of its sets to read.
+        is_recording: whether the file is a single series, with one row per point in a table.
+        day_first: the order of day and month in its dates, once known.
+        time_report: what was done to the times of its series.
+        notes: lines on how the file was understood.
+        label_column, id_column, time_column, channel_columns, freq: as in :class:`ReadOptions`.
     """
 
     path: Path
@@ -59,14 +95,21 @@ class InputFile:
     line: int | None = None
     label_column: str | None = None
     id_column: str | None = None
+    time_column: str | None = None
+    channel_columns: Sequence[str] | None = None
+    freq: str | float | None = None
+    is_recording: bool = False
+    day_first: bool | None = None
+    time_report: TimeReport = field(default_factory=TimeReport)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        """What errors call the file."""
+        """The name of the file in errors."""
         return "standard input" if self.path == STDIN else str(self.path)
 
     def error(self, complaint: str) -> FormatError:
-        """Return, not raise, the error for the current place."""
+        """Return, not raise, the error for the current position."""
         place = self.name if self.line is None else f"{self.name}:{self.line}"
         return FormatError(f"{place}: {complaint}")
 
@@ -81,34 +124,31 @@ class InputFile:
         """Iterate over the lines of a UTF-8 text file."""
         size = 0
         with self.open() as file:
-            for self.line, raw in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
-                if len(raw) > MAX_LINE:
+            for self.line, raw in enumerate(iter(lambda: file.readline(_MAX_LINE + 1), b""), 1):
+                if len(raw) > _MAX_LINE:
                     raise self.error(
-                        f"has more than {MAX_LINE} bytes in a line; store such series as .npy or .parquet"
+                        f"has more than {_MAX_LINE} bytes in a line; store such series as .npy or .parquet"
                     )
                 size += len(raw)
-                if size > LINES_ROOM and isinstance(file, gzip.GzipFile):
-                    self.check_expansion(size, LINES_ROOM)
+                if size > _FREE_LINE_BYTES and isinstance(file, gzip.GzipFile):
+                    self.check_expansion(size, _FREE_LINE_BYTES)
                 try:
-                    # The byte order mark that spreadsheets write is no part of the first cell.
+                    # Spreadsheets write a byte order mark before the first cell.
                     yield raw.decode("utf-8-sig" if self.line == 1 else "utf-8")
                 except UnicodeDecodeError:
                     raise self.error("is not UTF-8 text") from None
 
-    def check_expansion(self, size: int, room: int = ARRAYS_ROOM) -> None:
-        """Refuse to unpack more than any honest file holds: a bomb is small, and so is what it may become."""
-        if size > room and size > MAX_EXPANSION * self.path.stat().st_size:
+    def check_expansion(self, size: int, free: int = _FREE_ARRAY_BYTES) -> None:
+        """Refuse a decompression bomb: a file that expands far more than numbers do."""
+        if size > free and size > _MAX_EXPANSION * self.path.stat().st_size:
             raise self.error(
-                f"unpacks to more than {MAX_EXPANSION} times its size, as a bomb does; if you trust it, "
+                f"unpacks to more than {_MAX_EXPANSION} times its size, as a bomb does; if you trust it, "
                 "store it uncompressed"
             )
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
-        """Turn whatever a decoder raises into a FormatError.
-
-        Decoders of binary files raise nearly any type on junk bytes, so this alone catches them all.
-        """
+        """Turn any error of a decoder into a FormatError: decoders raise nearly any type on junk bytes."""
         try:
             yield
         except FormatError:
@@ -116,10 +156,24 @@ class InputFile:
         except Exception as error:
             raise self.error(f"cannot be read: {reason(error)}") from error
 
+    @contextmanager
+    def naming(self, what: str | None) -> Iterator[None]:
+        """Turn a ValueError into a FormatError that names the file and, if given, what it is about."""
+        try:
+            yield
+        except FormatError:
+            raise
+        except ValueError as error:
+            raise self.error(f"{what}: {error}" if what else str(error)) from None
+
     def numbers(
-        self, cells: Sequence[str], missing: str = "?", where: str = "", columns: Sequence[str] | None = None
+        self,
+        cells: Sequence[str],
+        missing: Container[str] = _ARCHIVE_MISSING,
+        where: str = "",
+        columns: Sequence[str] | None = None,
     ) -> Array:
-        """Parse the cells of one line; a cell equal to ``missing`` (blanks aside) is NaN, as is ``nan``."""
+        """Parse the cells of one line; a cell is NaN if it is in ``missing``, blanks and case aside."""
         try:
             values = np.fromiter(map(float, cells), np.float64, len(cells))
         except ValueError:
@@ -127,7 +181,7 @@ class InputFile:
         return self.floating(values, where)
 
     def floats(
-        self, cells: Sequence[str], missing: str, where: str = "", columns: Sequence[str] | None = None
+        self, cells: Sequence[str], missing: Container[str], where: str = "", columns: Sequence[str] | None = None
     ) -> list[float]:
         """Parse cells to Python floats: for a few of them far faster than an array."""
         try:
@@ -135,9 +189,11 @@ class InputFile:
         except ValueError:
             return [self._number(index, cell.strip(), missing, where, columns) for index, cell in enumerate(cells)]
 
-    def _number(self, index: int, cell: str, missing: str, where: str, columns: Sequence[str] | None) -> float:
+    def _number(
+        self, index: int, cell: str, missing: Container[str], where: str, columns: Sequence[str] | None
+    ) -> float:
         try:
-            return np.nan if cell == missing else float(cell)
+            return np.nan if cell.lower() in missing else float(cell)
         except ValueError:
             if columns:
                 complaint = f"column {quote(columns[index])}: {quote(cell)} is not a number; {CHOOSE}"
@@ -153,22 +209,25 @@ class InputFile:
             raise self.error(f"{where}{INFINITE}")
         return array
 
-    def label(self, value: object, where: str = "") -> str:
-        """Return a label as text; ``1.0`` and ``1.0000000e+00`` are the class ``1`` of other formats."""
+    def label(self, value: object) -> str:
+        """Return a label as text, empty for an unlabelled series (blank, ``?`` or NaN).
+
+        ``1.0`` and ``1.0000000e+00`` are the class ``1`` of other formats.
+        """
         text = (value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)).strip()
-        if value is None or text.lower() in ("", "nan"):
-            raise self.error(f"{where}the label is missing")
-        if DECIMAL.fullmatch(text) and float(text).is_integer():
+        if value is None or text.lower() in ("", "?", "nan"):
+            return ""
+        if _DECIMAL.fullmatch(text) and float(text).is_integer():
             return str(int(float(text)))
         return text
 
 
 def reason(error: Exception) -> str:
-    """Return the first line of what someone else's error says."""
+    """Return the first line of the message of any error."""
     lines = str(getattr(error, "strerror", None) or error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 
 def quote(text: str) -> str:
     """Quote text of a file for an error message, on one line and cut to a readable length."""
-    return repr(text if len(text) <= QUOTED_CHARACTERS else text[:QUOTED_CHARACTERS] + "…")
+    return repr(text if len(text) <= _MAX_QUOTED else text[:_MAX_QUOTED] + "…")

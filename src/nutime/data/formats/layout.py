@@ -1,0 +1,207 @@
+"""The roles of the columns of a table, assigned by their names. Tables come in two layouts.
+
+*Wide*: one row per series. A column named label, class, target or y holds the label, one named id, series or
+series_id the id (as does the unnamed index that pandas writes); all others are the points in order or, in
+parquet, lists that are one channel each.
+
+*Long*: one row per point, recognised by a column named time, timestamp, datetime, t or date, or value, or because
+the user chose a time column or channels. Rows with the same id are one series; without an id column the file is
+one series. Every column without a role is a channel (``y`` too, which often stands between x and z). Rows are
+sorted by time, and series are put on a regular grid (:mod:`nutime.data.timeline`). Where the rows of each id are
+contiguous, only one series is held in memory.
+
+Columns chosen by the user, by name or by position, have that role; a second column that may have it is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nutime.data.formats.source import InputFile, Record, quote
+from nutime.data.names import ID_NAMES, LABEL_NAMES, TIME_NAMES, suggestion
+from nutime.data.series import Array
+from nutime.data.timeline import parse_time, parse_times, to_grid
+
+INDEX_NAME = "__index_level_0__"  # in parquet, the name of a pandas index without a name; in csv it is ""
+
+
+class Point(NamedTuple):
+    """A row of a long table: the value of each channel, and the cells of the other columns (or None)."""
+
+    values: Sequence[float] | Array
+    label: object
+    id: object
+    time: object
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """The positions of the columns by role, and the names of the columns of values if they have names."""
+
+    values: list[int]
+    label: int | None = None
+    id: int | None = None
+    time: int | None = None
+    is_long: bool = False
+    names: list[str] | None = None
+
+    @classmethod
+    def named(cls, source: InputFile, header: Sequence[str], lists: bool = False) -> TableLayout:
+        """Assign roles by column name; a table whose values are lists is never long."""
+        names = [name.strip().lower() for name in header]
+        names[:1] = [name or INDEX_NAME for name in names[:1]]
+        label, identity, time, channels = _chosen_roles(source, len(names), header)
+        taken = {label, identity, time, *(channels or ())}
+        names = ["" if index in taken else name for index, name in enumerate(names)]
+        is_long = not lists and (
+            source.is_recording
+            or time is not None
+            or channels is not None
+            or any(name in TIME_NAMES or name == "value" for name in names)
+        )
+
+        def find(role: str, aliases: frozenset[str], chosen: int | None = None) -> int | None:
+            found = [] if chosen is None else [chosen]
+            found += [index for index, name in enumerate(names) if name in aliases]
+            if len(found) > 1 and channels is None:
+                both = " and ".join(quote(header[index]) for index in found[:2])
+                raise source.error(f"columns {both} may both hold the {role}; rename all but one")
+            return found[0] if found else None
+
+        label = find("label", LABEL_NAMES - {"y"} if is_long else LABEL_NAMES, label)
+        identity, time = find("id", ID_NAMES, identity), find("time", TIME_NAMES, time)
+        index = find("index", frozenset({INDEX_NAME}))
+        if lists and time is not None:
+            raise source.error(f"column {quote(header[time])}: times beside lists of values are not supported")
+        values = channels or [i for i in range(len(names)) if i not in (label, identity, time, index)]
+        if not values:
+            raise source.error(f"has no column of values, only {quote(', '.join(header))}")
+        # The index of a long table numbers its points; that of a wide one names its series.
+        identity = index if identity is None and not is_long else identity
+        return cls(values, label, identity, time, is_long, [header[i].strip() for i in values])
+
+    @classmethod
+    def unnamed(cls, source: InputFile, first: Sequence[str]) -> TableLayout:
+        """Assign roles in a table that begins with its first row of values."""
+        label, identity, time, channels = _chosen_roles(source, len(first))
+        if label is None and 0 not in (identity, time) and not is_number(first[0]) and not source.is_recording:
+            label = 0
+        values = channels or [i for i in range(len(first)) if i not in (label, identity, time)]
+        if not values:
+            raise source.error(f"{quote(first[0])} is not a number")
+        is_long = source.is_recording or time is not None or channels is not None
+        return cls(values, label, identity, time, is_long)
+
+    def cells(self, row: Sequence[str]) -> tuple[str | None, ...]:
+        """Return the label, the id and the time of a row, None for a column the table does not have."""
+        return tuple(None if index is None else row[index].strip() for index in (self.label, self.id, self.time))
+
+    def label_text(self, source: InputFile, cell: object) -> str | None:
+        """Return the label of a row, None in a table without labels."""
+        return None if self.label is None else source.label(cell)
+
+    def id_text(self, source: InputFile, cell: object) -> str | None:
+        """Return the id of a row, None in a table without ids."""
+        if self.id is not None and cell in (None, ""):
+            raise source.error("the id is missing")
+        return None if self.id is None else str(cell)
+
+    @property
+    def channel_names(self) -> list[str] | None:
+        """The names of the channels of a long table."""
+        return self.names if self.is_long else None
+
+
+def _chosen_roles(
+    source: InputFile, width: int, names: Sequence[str] = ()
+) -> tuple[int | None, int | None, int | None, list[int] | None]:
+    """Return the positions of the columns chosen for label, id, time and channels."""
+    columns = source.label_column, source.id_column, source.time_column
+    label, identity, time = (None if name is None else _position(source, name, width, names) for name in columns)
+    if source.channel_columns is None:
+        return label, identity, time, None
+    channels = [_position(source, name, width, names) for name in source.channel_columns]
+    roles = [place for place in (label, identity, time, *channels) if place is not None]
+    if not channels or len(set(roles)) < len(roles):
+        raise source.error("the columns chosen for channels, time, label and id must differ")
+    return label, identity, time, channels
+
+
+def _position(source: InputFile, column: str, width: int, names: Sequence[str]) -> int:
+    """Return the position of a column chosen by its name in any case, or by position (−1 is the last)."""
+    found = [index for index, name in enumerate(names) if name.strip().lower() == column.strip().lower()]
+    if len(found) > 1:
+        raise source.error(f"has {len(found)} columns named {quote(column)}; rename all but one")
+    try:
+        return found[0] if found else range(width)[int(column)]
+    except (ValueError, IndexError):
+        known = f"only {quote(', '.join(names))}" if names else f"only {width} columns without names: 0, 1, …"
+        raise source.error(f"has no column {quote(column)}, {known}{suggestion(column, names)}") from None
+
+
+def join_points(
+    source: InputFile, layout: TableLayout, points: Iterable[Point], *, contiguous: bool = True
+) -> Iterator[Record]:
+    """Yield the series of the rows of a long table.
+
+    Args:
+        source: the file being read.
+        layout: its columns.
+        points: its rows.
+        contiguous: whether the rows of each id follow each other; otherwise all rows are read before the first
+            series.
+    """
+    if contiguous:
+        groups: Iterable[tuple[object, Iterable[Point]]] = groupby(points, attrgetter("id"))
+    else:
+        by_id: dict[object, list[Point]] = {}
+        for point in points:
+            layout.id_text(source, point.id)
+            by_id.setdefault(point.id, []).append(point)
+        groups, source.line = by_id.items(), None
+    for cell, group in groups:
+        rows = iter(group)
+        identity = layout.id_text(source, cell)
+        first = next(rows)
+        label = layout.label_text(source, first.label)
+        values, times = [], []
+        for row in chain([first], rows):
+            if row.label != first.label:
+                raise source.error(f"the label changes to {quote(str(row.label))} within a series")
+            values.append(row.values)
+            if layout.time is not None:
+                times.append(row.time if source.line is None else _parsed(source, row.time))
+        array = np.array(values).T
+        if times:
+            with source.naming(None if identity is None else f"series {quote(identity)}"):
+                parsed = parse_times(times, source.day_first)
+                _, array = to_grid(parsed, array, source.freq, source.time_report)
+        yield Record(np.ascontiguousarray(array), label, identity, layout.channel_names)
+
+
+def _parsed(source: InputFile, cell: Any) -> Any:
+    try:
+        return parse_time(cell, source.day_first)
+    except ValueError as error:
+        raise source.error(str(error)) from None
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell parses as a number or is a missing value."""
+    if cell.strip().lower() in MISSING:
+        return True
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+#: Cells of a table, in lower case, that are missing values.
+MISSING = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})

@@ -1,0 +1,450 @@
+"""Tables and labelled arrays of other libraries as series: pandas, polars, Arrow and xarray.
+
+None of these libraries is imported; their objects are recognised by what they offer. A frame is one of
+
+* *wide*: one series per row, one column per point;
+* *nested*: one series per row, one column per channel, whose cells hold the values;
+* *long*: one row per point in time, one column per channel. A pandas index of dates, an index of several levels
+  (ids, then time), a column of dates or a column named time, timestamp, datetime or date makes a frame long. Rows
+  with the same id (a level of the index, or a column named id, series or series_id) are one series; without ids
+  the frame is a single recording.
+
+Each frame of a list or a dict, and each group of a ``groupby``, is one series with time along its rows. Of an
+xarray object the names of the dimensions decide (:data:`DIMENSIONS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nutime.data.names import ID_NAMES, LABEL_NAMES, TIME_NAMES, name_order, quoted
+from nutime.data.timeline import TimeReport, Times, parse_times, to_grid
+
+EXPECTED = (
+    "expected an array (n, length) or (n, channels, length), a list of (length,) or (channels, length) "
+    "arrays, or a DataFrame with one series per row"
+)
+
+#: Names of the dimensions of an xarray object, in any case.
+DIMENSIONS = {
+    "case": frozenset({"case", "sample", "instance", "series", "id", "n", "batch"}),
+    "channel": frozenset({"channel", "variable", "feature", "sensor", "dim", "dimension"}),
+    "time": TIME_NAMES | {"timepoint", "point", "step"},
+}
+
+
+@dataclass
+class RawSeries:
+    """Series as found in an input, before they are cleaned; None where the input has no such information.
+
+    Attributes:
+        values: one array-like per series, ``(length,)`` or ``(channels, length)``.
+        channel_names: the name of each channel.
+        feature_names: the names of the columns of a wide table.
+        n_features: the number of columns of a wide table.
+        ids: the id of each series.
+        times: the time of each point of each series.
+        report: what was done to the times.
+    """
+
+    values: Sequence[Any]
+    channel_names: list[str] | None = None
+    feature_names: list[str] | None = None
+    n_features: int | None = None
+    ids: list[str] | None = None
+    times: list[Times] | None = None
+    report: TimeReport = field(default_factory=TimeReport)
+
+
+def is_frame(X: Any) -> bool:
+    """Whether an object is a table with named columns, as in pandas, polars and Arrow."""
+    return hasattr(X, "shape") and hasattr(X, "columns")
+
+
+def is_xarray(X: Any) -> bool:
+    """Whether an object is an xarray DataArray or Dataset."""
+    return hasattr(X, "dims") and hasattr(X, "coords") and hasattr(X, "transpose")
+
+
+def is_groupby(X: Any) -> bool:
+    """Whether an object is the result of ``groupby`` of pandas or polars."""
+    return type(X).__name__.endswith("GroupBy") and hasattr(X, "__iter__")
+
+
+def holds_series(table: Any) -> bool:
+    """Whether the cells of a frame or of an array are series, and not numbers."""
+    if not 1 <= len(table.shape) <= 2:
+        return False
+    try:
+        cells = np.asarray(table.iloc[:1] if hasattr(table, "iloc") else table[:1]).ravel()
+    except TypeError:  # numpy has no common type for an Arrow table of dates and numbers
+        return False
+    return cells.size > 0 and all(map(_is_sequence, cells))
+
+
+def _is_sequence(cell: Any) -> bool:
+    return hasattr(cell, "__len__") and not isinstance(cell, str | bytes)
+
+
+def as_array(values: Any) -> NDArray[Any]:
+    """Return an array, also of a tensor; masked values and pandas' NA become NaN."""
+    if isinstance(values, np.ma.MaskedArray):
+        return np.ma.filled(values.astype(np.float64), np.nan)
+    if hasattr(values, "detach"):  # a tensor; torch itself is not needed here
+        values = values.detach().cpu()
+    array = np.asarray(values)
+    if array.dtype == object and hasattr(values, "iloc") and all(map(is_numeric, np.ravel(values.dtypes))):
+        return np.asarray(values.to_numpy(np.float64, na_value=np.nan))
+    return array
+
+
+def is_numeric(dtype: Any) -> bool:
+    """Whether a dtype of numpy or pandas is a real number."""
+    return getattr(dtype, "kind", "O") in "fiub"
+
+
+def as_floats(array: NDArray[Any]) -> NDArray[np.floating[Any]]:
+    """Return float16 and float32 as float32, every other type as float64."""
+    return array.astype(np.float32 if array.dtype.char in "ef" else np.float64, copy=False)
+
+
+def read_frame(frame: Any, freq: str | float | None = None) -> RawSeries:
+    """Return the series of one frame: wide, nested or long."""
+    table = _Table(frame)
+    if table.is_long:
+        return _read_long(table, freq)
+    table.refuse(LABEL_NAMES, "labels; give them as y and the frame without it")
+    if nested := [name for name in table.names if table.is_nested(name)]:
+        return _read_nested(table, nested)
+    table.refuse(ID_NAMES, "ids, not points; give the frame without it")
+    for name in table.names:
+        if not is_numeric(table.column(name).dtype):
+            raise ValueError(f"column {name!r} is not numeric ({table.dtype_text(name)}): {EXPECTED}")
+    names = table.names if all(isinstance(name, str) for name in table.names) else None
+    return RawSeries(list(as_array(frame)), feature_names=names, n_features=len(table.names))
+
+
+def read_recordings(items: Iterable[Any], ids: list[str] | None, freq: str | float | None = None) -> RawSeries:
+    """Return one series per item, each a frame with time along its rows or an array-like of values."""
+    raw = RawSeries([], ids=ids)
+    values: list[Any] = []
+    times: list[Times | None] = []
+    own_ids: list[str | None] = []
+    for index, item in enumerate(items):
+        if not is_frame(item) and not _has_time_index(item):
+            values.append(item)
+            times.append(None)
+            own_ids.append(None)
+            continue
+        try:
+            one = _read_recording(item, freq, raw.report)
+        except ValueError as error:
+            raise ValueError(f"series {index}: {error}") from None
+        names = one.channel_names
+        if names is not None and raw.channel_names is None and not values:
+            raw.channel_names = names
+        elif names is not None and raw.channel_names is not None:
+            try:
+                one.values = [one.values[0][name_order(raw.channel_names, names, "columns")]]
+            except ValueError as error:
+                raise ValueError(f"series {index}: {error}") from None
+        values.append(one.values[0])
+        times.append(one.times[0] if one.times else None)
+        own_ids.append(one.ids[0] if one.ids else None)
+    raw.values = values
+    known_times = [time for time in times if time is not None]
+    raw.times = known_times if values and len(known_times) == len(values) else None
+    known_ids = [one_id for one_id in own_ids if one_id is not None]
+    if ids is None and values and len(known_ids) == len(values):
+        raw.ids = known_ids
+    return raw
+
+
+def read_groups(groups: Any, freq: str | float | None = None) -> RawSeries:
+    """Return one series per group of a ``groupby``; its keys are the ids."""
+    by = getattr(groups, "keys", None) if hasattr(groups, "obj") else getattr(groups, "by", None)
+    keys = [by] if isinstance(by, str) else [key for key in by or () if isinstance(key, str)]
+    pairs = [(key if isinstance(key, tuple) else (key,), frame) for key, frame in groups]
+    if not getattr(groups, "maintain_order", True):  # polars yields groups in random order
+        pairs.sort(key=lambda pair: tuple(map(str, pair[0])))
+    frames = [_without(frame, keys) for _, frame in pairs]
+    return read_recordings(frames, ["/".join(map(str, key)) for key, _ in pairs], freq)
+
+
+def _without(frame: Any, names: list[str]) -> Any:
+    if not is_frame(frame):
+        return frame
+    present = [name for name in names if name in list(frame.columns)]
+    return frame.drop(columns=present) if hasattr(frame, "iloc") else frame.drop(present)
+
+
+def read_xarray(X: Any, freq: str | float | None = None) -> RawSeries:
+    """Return the series of a DataArray or Dataset by the names of its dimensions."""
+    if hasattr(X, "data_vars"):
+        if not X.data_vars:
+            raise ValueError("the Dataset has no variables")
+        if DIMENSIONS["channel"] & {str(name).lower() for name in X.dims}:
+            raise ValueError("the Dataset has a channel dimension beside its variables; give one DataArray")
+        X = X.to_array("channel")
+    roles: dict[str, Any] = {}
+    for name in X.dims:
+        role = next((role for role, names in DIMENSIONS.items() if str(name).lower() in names), None)
+        if role is None or role in roles:
+            known = "; ".join(f"{role}: {', '.join(sorted(names))}" for role, names in DIMENSIONS.items())
+            raise ValueError(f"dimension {str(name)!r} is not understood; X.rename it to one of {known}")
+        roles[role] = name
+    if "time" not in roles:
+        raise ValueError(
+            f"no dimension is time, only {quoted(list(map(str, X.dims)))}; rename one: X.rename(x='time')"
+        )
+
+    def coordinate(role: str) -> NDArray[Any] | None:
+        return np.asarray(X.coords[roles[role]]) if role in roles and roles[role] in X.coords else None
+
+    cases, channels, time = (coordinate(role) for role in ("case", "channel", "time"))
+    ordered = X.transpose(*(roles[role] for role in ("case", "channel", "time") if role in roles))
+    values = np.asarray(ordered.values)
+    if "case" not in roles:
+        values = values[None]
+    if "channel" not in roles:
+        values = values[:, None]
+    raw = RawSeries(
+        list(values),
+        channel_names=None if channels is None else [str(name) for name in channels],
+        ids=None if cases is None else [str(name) for name in cases],
+    )
+    if time is not None:
+        _put_on_grid(raw, [time] * len(values), freq)
+    return raw
+
+
+def _put_on_grid(raw: RawSeries, times: Sequence[Any], freq: str | float | None) -> None:
+    """Replace the values of all series by those on regular grids."""
+    grids = []
+    for index, (time, values) in enumerate(zip(times, raw.values, strict=True)):
+        try:
+            grids.append(_on_grid(time, np.asarray(values), freq, raw.report))
+        except ValueError as error:
+            where = f"series {index}" if raw.ids is None else f"series {raw.ids[index]!r}"
+            raise ValueError(f"{where}: {error}") from None
+    raw.times, raw.values = [time for time, _ in grids], [values for _, values in grids]
+
+
+def _on_grid(
+    time: Any, values: NDArray[Any], freq: str | float | None, report: TimeReport
+) -> tuple[Times, NDArray[Any]]:
+    if not is_numeric(values.dtype):
+        raise ValueError(f"dtype {values.dtype} is not numeric: {EXPECTED}")
+    return to_grid(_as_times(time), as_floats(values), freq, report)
+
+
+def _as_times(time: Any) -> Times:
+    array = np.asarray(time)
+    if array.dtype.kind in "mMiuf":
+        return array.astype(np.float64) if array.dtype.kind == "f" else array
+    return parse_times(array.tolist())
+
+
+def _has_time_index(item: Any) -> bool:
+    """Whether an item is a pandas Series indexed by time."""
+    return hasattr(item, "iloc") and item.ndim == 1 and _is_temporal(item.index)
+
+
+def _is_temporal(index: Any) -> bool:
+    return getattr(index, "nlevels", 1) == 1 and type(index).__name__ in (
+        "DatetimeIndex",
+        "PeriodIndex",
+        "TimedeltaIndex",
+    )
+
+
+def _index_times(index: Any) -> NDArray[Any]:
+    if hasattr(index, "to_timestamp"):  # a PeriodIndex
+        index = index.to_timestamp()
+    if getattr(index, "tz", None) is not None:
+        index = index.tz_convert(None)
+    return np.asarray(index)
+
+
+class _Table:
+    """Columns of a frame of any library, with the levels of a pandas index that are ids or times."""
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        self.is_pandas = hasattr(frame, "iloc")
+        columns = getattr(frame, "column_names", None)  # of Arrow, whose ``columns`` are not names
+        self.names: list[Any] = list(frame.columns if columns is None else columns)
+        self.index_time: NDArray[Any] | None = None
+        self.index_ids: list[str] | None = None
+        self.is_multi = False
+        if self.is_pandas:
+            self._read_index(frame.index)
+        self.time = self._find(TIME_NAMES, dates=True) if self.index_time is None else None
+        self.id = self._find(ID_NAMES) if self.index_ids is None else None
+
+    @property
+    def is_long(self) -> bool:
+        return self.is_multi or self.index_time is not None or self.time is not None
+
+    def _read_index(self, index: Any) -> None:
+        if index.nlevels > 1:
+            levels = [index.get_level_values(level) for level in range(index.nlevels)]
+            timed = [i for i, level in enumerate(levels) if _is_temporal(level) or _means(level.name, TIME_NAMES)]
+            place = timed[-1] if timed else len(levels) - 1
+            self.is_multi = True
+            self.index_time = _index_times(levels.pop(place))
+            self.index_ids = ["/".join(map(str, key)) for key in zip(*levels, strict=True)]
+        elif _is_temporal(index) or _means(index.name, TIME_NAMES):
+            self.index_time = _index_times(index)
+
+    def _find(self, names: frozenset[str], *, dates: bool = False) -> Any:
+        found = [name for name in self.names if _means(name, names)]
+        if dates and not found:
+            found = [name for name in self.names if self.is_date(name)]
+        if len(found) > 1:
+            raise ValueError(
+                f"columns {found[0]!r} and {found[1]!r} may both hold the {'time' if dates else 'id'}"
+            )
+        return found[0] if found else None
+
+    def is_date(self, name: Any) -> bool:
+        """Whether a column holds dates, by its type alone."""
+        if self.is_pandas:
+            dtype = self.frame.dtypes.iloc[self.names.index(name)]
+            return getattr(dtype, "kind", "") == "M" or str(dtype).startswith(("datetime64", "period"))
+        return self.column(name, rows=0).dtype.kind == "M"
+
+    def column(self, name: Any, rows: int | None = None) -> NDArray[Any]:
+        """Return a column as an array; missing numbers are NaN, dates have no time zone."""
+        place = self.names.index(name)
+        if self.is_pandas:
+            series = self.frame.iloc[:rows, place]
+            if str(series.dtype).startswith("period"):
+                series = series.dt.to_timestamp()
+            if getattr(series.dtype, "tz", None) is not None:
+                series = series.dt.tz_convert(None)
+            return as_array(series)
+        column = self.frame.column(place) if hasattr(self.frame, "column_names") else self.frame[name]
+        column = column if rows is None else column[:rows]
+        return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+
+    def dtype_text(self, name: Any) -> str:
+        """Return the type of a column as its library writes it."""
+        if self.is_pandas:
+            return str(self.frame.dtypes.iloc[self.names.index(name)])
+        column = self.frame.column(name) if hasattr(self.frame, "column_names") else self.frame[name]
+        return str(getattr(column, "type", None) or column.dtype)
+
+    def is_nested(self, name: Any) -> bool:
+        cells = self.column(name, rows=1)
+        return cells.dtype == object and cells.size == 1 and _is_sequence(cells[0])
+
+    def refuse(self, names: frozenset[str], what: str) -> None:
+        """Refuse a column with one of the names, with the code of the caller's library that removes it."""
+        for name in self.names:
+            if _means(name, names):
+                if self.is_pandas:
+                    remedy = f"X.drop(columns=[{name!r}])"
+                else:
+                    remedy = (
+                        f"X.drop_columns([{name!r}])"
+                        if hasattr(self.frame, "column_names")
+                        else f"X.drop({name!r})"
+                    )
+                raise ValueError(f"column {name!r} holds {what}: {remedy}")
+
+    def channels(self) -> tuple[list[str], NDArray[Any]]:
+        """Return names and values, ``(channels, rows)``, of the columns of a long frame that are channels."""
+        self.refuse(LABEL_NAMES, "labels; give them as y and the frame without it")
+        names = [name for name in self.names if name not in (self.time, self.id)]
+        texts = [str(name) for name in names]
+        if not names:
+            raise ValueError(f"has no column of values, only {quoted(list(map(str, self.names)))}")
+        if len(set(texts)) < len(texts):
+            raise ValueError(f"columns have the same name: {quoted(texts)}")
+        columns = [self.column(name) for name in names]
+        for name, column in zip(names, columns, strict=True):
+            if not is_numeric(column.dtype):
+                raise ValueError(
+                    f"column {name!r} is not numeric ({self.dtype_text(name)}); expected a number per channel"
+                )
+        return texts, as_floats(np.stack(columns))
+
+    def times(self) -> Times | None:
+        if self.index_time is not None:
+            return _as_times(self.index_time)
+        return None if self.time is None else _as_times(self.column(self.time))
+
+    def ids(self) -> list[str] | None:
+        if self.id is None:
+            return self.index_ids
+        cells = self.column(self.id).tolist()
+        if any(cell is None or cell != cell or cell == "" for cell in cells):  # noqa: PLR0124 (NaN)
+            raise ValueError(f"column {self.id!r}: the id of a row is missing")
+        return list(map(str, cells))
+
+
+def _means(name: Any, names: frozenset[str]) -> bool:
+    """Whether a column has one of the names; those of one letter are too ambiguous in a frame."""
+    return isinstance(name, str) and len(name.strip()) > 1 and name.strip().lower() in names
+
+
+def _read_long(table: _Table, freq: str | float | None) -> RawSeries:
+    names, values = table.channels()
+    times, ids = table.times(), table.ids()
+    if not values.shape[1]:
+        raise ValueError(f"no series given: {EXPECTED}")
+    if ids is None:
+        groups, keys = [np.arange(values.shape[1])], None
+    else:
+        keys = list(dict.fromkeys(ids))
+        codes = {key: code for code, key in enumerate(keys)}
+        numbers = np.array([codes[one] for one in ids])
+        order = np.argsort(numbers, kind="stable")
+        groups = np.split(order, np.cumsum(np.bincount(numbers))[:-1])
+    raw = RawSeries([values[:, rows] for rows in groups], channel_names=names, ids=keys)
+    if times is not None:
+        _put_on_grid(raw, [times[rows] for rows in groups], freq)
+    return raw
+
+
+def _read_recording(frame: Any, freq: str | float | None, report: TimeReport) -> RawSeries:
+    """Read a frame that is a single series."""
+    if _has_time_index(frame):
+        grid, values = _on_grid(_index_times(frame.index), as_array(frame)[None], freq, report)
+        return RawSeries([values], times=[grid])
+    table = _Table(frame)
+    names, values = table.channels()
+    ids = table.ids()
+    if ids and len(set(ids)) > 1:
+        raise ValueError(
+            f"holds {len(set(ids))} ids; give the frame itself instead of a list, or one frame per series"
+        )
+    times = table.times()
+    grids = None
+    if times is not None and len(times):
+        grid, values = _on_grid(times, values, freq, report)
+        grids = [grid]
+    return RawSeries([values], channel_names=names, ids=ids[:1] if ids else None, times=grids)
+
+
+def _read_nested(table: _Table, nested: list[Any]) -> RawSeries:
+    for name in table.names:
+        if name not in nested and name != table.id:
+            raise ValueError(
+                f"column {name!r} holds single values beside columns of series; give the frame without it"
+            )
+    columns = [table.column(name) for name in nested]
+    rows = [[as_array(cell) for cell in cells] for cells in zip(*columns, strict=True)]
+    ids = table.ids() if table.id is not None else None
+    return RawSeries(rows, channel_names=list(map(str, nested)), ids=ids)
+
+
+def read_mapping(X: Mapping[Any, Any], freq: str | float | None = None) -> RawSeries:
+    """Return one series per value of a dict; its keys are the ids."""
+    return read_recordings(X.values(), list(map(str, X)), freq)

@@ -1,0 +1,347 @@
+"""Timestamps: from cells to times, and from samples at any times to a regular grid.
+
+Times are a numpy array of numbers, ``datetime64`` or ``timedelta64``. The step of the grid is the median step of
+the series unless a ``freq`` is given, and the grid starts at the first time. Samples whose distances are
+multiples of the step keep their values exactly; between other samples not more than 1.5 steps apart, values are
+interpolated linearly. Grid points in a gap are missing values (NaN). A ``freq`` coarser than the samples takes
+their mean. Dates with one time of the month in common are months, whatever their number of days.
+
+A few rows with equal times are averaged. Where they are more than a tenth of a series they are refused, because
+most likely a column with the id of the series was not recognised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import isnan
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Times: TypeAlias = NDArray[Any]
+Array: TypeAlias = NDArray[np.floating[Any]]
+
+_TOLERANCE = 0.05  # of a step, by which regular samples may deviate from the grid
+_MAX_DISTANCE = 1.5  # steps between samples that are interpolated
+_MAX_DUPLICATES = 0.1  # share of rows
+_MAX_GRID = 100  # grid points per sample, beyond 1000: an outlier among the times would fill the memory
+
+_UNITS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+    "w": 604800.0,
+}
+_FREQ = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+|)\s*([a-zµ]+)\s*", re.IGNORECASE)
+_NUMERIC_DATE = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4})(?:[ T,]+(.+))?")
+_YEAR_FIRST = re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?:[ T]+(.+))?")
+_YEAR_MONTH = re.compile(r"\d{4}-\d{2}")
+_NAMED_MONTHS = ("%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%b %d %Y", "%d %B %Y", "%B %d, %Y")
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
+
+
+@dataclass
+class TimeReport:
+    """Counts what was done to the times of series, and says so in one line."""
+
+    n_series: int = 0
+    n_sorted: int = 0
+    n_averaged: int = 0
+    n_resampled: int = 0
+    n_missing: int = 0
+    n_with_gaps: int = 0
+
+    def notes(self) -> list[str]:
+        """Return one line, or nothing if all times were regular and in order."""
+        parts = []
+        if self.n_sorted:
+            parts.append(f"{self.n_sorted} series sorted by time")
+        if self.n_averaged:
+            parts.append(f"{self.n_averaged} rows of equal time averaged")
+        if self.n_resampled:
+            parts.append(
+                f"{self.n_resampled} of {self.n_series} series with irregular times put on a regular grid"
+            )
+        if self.n_missing:
+            parts.append(f"{self.n_missing} missing timestamps in {self.n_with_gaps} series made missing values")
+        return [f"times: {'; '.join(parts)}"] if parts else []
+
+
+def to_grid(
+    times: Times, values: Array, freq: str | float | None = None, report: TimeReport | None = None
+) -> tuple[Times, Array]:
+    """Put the samples of one series on a regular grid.
+
+    Args:
+        times: ``(n,)`` numbers, ``datetime64`` or ``timedelta64``, in any order.
+        values: ``(channels, n)``, NaN where a value is missing.
+        freq: the step, as ``"10ms"``, ``"5 min"``, ``"1h"``, or as a number in the unit of the times (seconds
+            for dates); the median step unless given.
+        report: counts what was done.
+
+    Returns:
+        The times of the grid and the values there, ``(channels, m)``.
+
+    Raises:
+        ValueError: one line: a time is missing, too many are equal, or the grid would be far too long.
+    """
+    report = report or TimeReport()
+    report.n_series += 1
+    missing = np.isnat(times) if times.dtype.kind in "mM" else ~np.isfinite(times)
+    if missing.any():
+        raise ValueError(f"the time of row {missing.argmax()} is missing")
+    order = np.argsort(times, kind="stable")
+    if not np.array_equal(order, np.arange(len(times))):
+        times, values = times[order], values[:, order]
+        report.n_sorted += 1
+    times, values = _average_duplicates(times, values, report)
+    step = None if freq is None else _step_of(freq, times)
+    if len(times) < 2:
+        return times, values
+    ticks = _ticks(times) if freq is None else _numbers(times)
+    steps = np.diff(ticks)
+    median = float(np.sort(steps)[(len(steps) - 1) // 2])
+    step = median if step is None else step
+    length = round(float(ticks[-1] - ticks[0]) / step) + 1
+    if length > 1000 + _MAX_GRID * len(times):
+        raise ValueError(
+            f"{len(times)} rows span {length} steps of {_step_text(times, step)}; correct the times, or give freq"
+        )
+    counts = np.round(steps / step)
+    is_median = median / _MAX_DISTANCE < step < _MAX_DISTANCE * median
+    if is_median and (np.abs(steps - counts * step) <= _TOLERANCE * step).all() and counts.all():
+        places = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+        if places[-1] == len(times) - 1:
+            return times, values
+        grid = np.full((len(values), places[-1] + 1), np.nan, values.dtype)
+        grid[:, places] = values
+    else:
+        grid = _resample(ticks - ticks[0], values, step, length, median)
+        report.n_resampled += 1
+    gaps = int(np.isnan(grid).all(axis=0).sum())
+    report.n_missing += gaps
+    report.n_with_gaps += gaps > 0
+    return _grid_times(times, step, grid.shape[1]), grid
+
+
+def _average_duplicates(times: Times, values: Array, report: TimeReport) -> tuple[Times, Array]:
+    fresh = np.concatenate([[True], times[1:] != times[:-1]])
+    repeated = len(times) - int(fresh.sum())
+    if not repeated:
+        return times, values
+    if repeated > max(1, _MAX_DUPLICATES * len(times)):
+        first = times[1:][~fresh[1:]][0]
+        raise ValueError(
+            f"{repeated} of {len(times)} rows repeat an earlier time ({first}); "
+            "name the column that tells series apart (id), or make the times distinct"
+        )
+    report.n_averaged += repeated + 1
+    starts = np.flatnonzero(fresh)
+    known = np.add.reduceat(np.isfinite(values), starts, axis=1)
+    halves = np.add.reduceat(np.where(np.isfinite(values), values, 0) / len(times), starts, axis=1)
+    means = np.where(known > 0, halves / np.maximum(known, 1) * len(times), np.nan).astype(values.dtype)
+    single = np.diff(np.append(starts, len(times))) == 1
+    means[:, single] = values[:, starts[single]]
+    return times[starts], means
+
+
+def _resample(ticks: NDArray[np.float64], values: Array, step: float, length: int, median: float) -> Array:
+    """Interpolate at multiples of ``step`` or, where it is coarser, take the means around them; NaN in gaps."""
+    if step >= _MAX_DISTANCE * median:
+        cells = np.minimum(np.round(ticks / step), length - 1).astype(np.intp)
+        grid = np.full((len(values), length), np.nan, values.dtype)
+        for row, out in zip(values, grid, strict=True):
+            known = np.isfinite(row)
+            count = np.bincount(cells[known], minlength=length)
+            total = np.bincount(cells[known], row[known], length)
+            out[count > 0] = total[count > 0] / count[count > 0]
+        return grid
+    points = np.arange(length) * step
+    right = np.clip(np.searchsorted(ticks, points), 1, len(ticks) - 1)
+    left = right - 1
+    distance = ticks[right] - ticks[left]
+    weight = np.clip((points - ticks[left]) / distance, 0, 1)
+    mixed = (1 - weight) * values[:, left] + weight * values[:, right]
+    nearest = np.where(weight < 0.5, left, right)
+    near = np.abs(points - ticks[nearest]) <= step / 2
+    grid = np.where(
+        distance <= _MAX_DISTANCE * max(step, median), mixed, np.where(near, values[:, nearest], np.nan)
+    )
+    return grid.astype(values.dtype)
+
+
+def _numbers(times: Times) -> NDArray[np.float64]:
+    """Return the times relative to the first, in their own unit."""
+    return np.asarray(times - times[0], np.float64)
+
+
+def _ticks(times: Times) -> NDArray[np.float64]:
+    """Return relative times; dates of one time of the month are counted in months of median length."""
+    numbers = _numbers(times)
+    if times.dtype.kind == "M":
+        for shifted in (times, times + np.timedelta64(1, "D")):  # or the last day of each month
+            months = shifted.astype("datetime64[M]")
+            offsets = shifted - months.astype(times.dtype)
+            if (offsets == offsets[0]).all() and len(np.unique(months)) == len(months):
+                counts = (months - months[0]).astype(np.float64)
+                return np.asarray(counts * np.median(np.diff(numbers) / np.diff(counts)))
+    return numbers
+
+
+def _grid_times(times: Times, step: float, length: int) -> Times:
+    elapsed: Any = np.arange(length) * step
+    if times.dtype.kind in "mM":
+        elapsed = np.round(elapsed).astype(f"timedelta64[{np.datetime_data(times.dtype)[0]}]")
+    return np.asarray(times[0] + elapsed)
+
+
+def _unit_seconds(times: Times) -> float | None:
+    """Return the seconds of one unit of the times, None for numbers that do not look like a Unix time."""
+    if times.dtype.kind in "mM":
+        unit: Any = np.datetime_data(times.dtype)[0]
+        return float(np.timedelta64(1, unit) / np.timedelta64(1, "s"))
+    size = float(np.abs(times).max(initial=0))
+    limits = ((1e8, 1e11, 1.0), (1e11, 1e14, 1e-3), (1e14, 1e17, 1e-6), (1e17, 1e20, 1e-9))
+    return next((seconds for low, high, seconds in limits if low <= size < high), None)
+
+
+def _step_of(freq: str | float, times: Times) -> float:
+    """Return a ``freq`` in the unit of the times."""
+    seconds = freq_seconds(freq) if isinstance(freq, str) else None
+    if seconds is None:
+        step = float(freq)
+        unit = _unit_seconds(times) if times.dtype.kind in "mM" else 1.0
+        return step / (unit or 1.0)
+    unit = _unit_seconds(times)
+    if unit is None:
+        raise ValueError(f"freq {freq!r} needs dates, but the times are plain numbers; give the step as a number")
+    return seconds / unit
+
+
+def freq_seconds(freq: str) -> float | None:
+    """Return the seconds of a ``freq`` such as ``"10ms"``, None if it is a plain number.
+
+    Raises:
+        ValueError: it is neither, or not positive.
+    """
+    try:
+        number = float(freq)
+    except ValueError:
+        match = _FREQ.fullmatch(freq)
+        seconds = _UNITS.get(match[2].lower()) if match else None
+        if match is None or seconds is None or float(match[1] or 1) == 0:
+            raise ValueError(
+                f"freq {freq!r} is not a step; expected a number and one of {', '.join(_UNITS)}, as in '10ms'"
+            ) from None
+        return float(match[1] or 1) * seconds
+    if not 0 < number < np.inf:
+        raise ValueError(f"freq {freq!r} is not a step; expected a positive number")
+    return None
+
+
+def _step_text(times: Times, step: float) -> str:
+    unit = _unit_seconds(times) if times.dtype.kind in "mM" else None
+    return f"{step:g}" if unit is None else f"{step * unit:g} s"
+
+
+# From cells to times.
+
+
+def parse_times(cells: Sequence[Any], day_first: bool | None = None) -> Times:
+    """Parse a column of times: numbers, ISO dates or other common dates.
+
+    Args:
+        cells: the column; cells that are already parsed are accepted.
+        day_first: the order of day and month, where it is known from other cells.
+
+    Raises:
+        ValueError: one line: a cell is not a time, the order of day and month is ambiguous, or numbers and dates,
+            or dates with and without a time zone, are mixed.
+    """
+    if day_first is None:
+        day_first = find_day_first(cell for cell in cells if isinstance(cell, str))
+    parsed = [parse_time(cell, day_first) for cell in cells]
+    dates = [time for time in parsed if isinstance(time, datetime)]
+    if not dates:
+        array = np.array(parsed)
+        if array.dtype.kind in "mMiuf":
+            return array
+        try:
+            return array.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError("times are neither numbers nor dates") from None
+    if len(dates) < len(parsed) or len({date.tzinfo is None for date in dates}) > 1:
+        raise ValueError(
+            "times cannot be compared; write all as numbers, or all as dates, with or without a time zone"
+        )
+    naive = [date if date.tzinfo is None else date.astimezone(UTC).replace(tzinfo=None) for date in dates]
+    return np.array(naive, "datetime64[us]")
+
+
+def find_day_first(cells: Iterable[str]) -> bool | None:
+    """Return whether dates such as 31/12/2024 have the day first; None if no date decides it."""
+    found = None
+    for cell in cells:
+        match = _NUMERIC_DATE.fullmatch(cell.strip())
+        if match and match[2] != ".":
+            decided = True if int(match[1]) > 12 else False if int(match[3]) > 12 else None
+            if None not in (found, decided) and found != decided:
+                raise ValueError(f"time {cell.strip()!r}: day and month change places; write dates as 2024-12-31")
+            found = decided if found is None else found
+    return found
+
+
+def parse_time(cell: Any, day_first: bool | None = None) -> Any:
+    """Parse one cell to a number or a datetime.
+
+    Raises:
+        ValueError: one line; the cell is missing, not a time, or ambiguous.
+    """
+    if not isinstance(cell, str):
+        if cell is None or cell != cell:  # noqa: PLR0124 (NaN, NaT)
+            raise ValueError("the time is missing")
+        return cell
+    text = cell.strip()
+    try:
+        number = int(text) if text.isdecimal() else float(text)
+    except ValueError:
+        return _parse_date(text, day_first)
+    if isnan(number):
+        raise ValueError("the time is missing")
+    return number
+
+
+def _parse_date(text: str, day_first: bool | None) -> datetime:
+    try:
+        return datetime.fromisoformat(f"{text}-01" if _YEAR_MONTH.fullmatch(text) else text)
+    except ValueError:
+        pass
+    date, clock = text, ""
+    if match := _YEAR_FIRST.fullmatch(text):
+        date, clock = f"{int(match[2]):02d} {int(match[3]):02d} {match[1]}", match[4] or ""
+        formats: Sequence[str] = ("%m %d %Y",)
+    elif match := _NUMERIC_DATE.fullmatch(text):
+        first = True if match[2] == "." else day_first
+        if first is None and match[1] != match[3]:
+            raise ValueError(f"time {text!r}: is the day or the month first? write dates as 2024-12-31")
+        date, clock = f"{match[1]} {match[3]} {match[4]}", match[5] or ""
+        formats = ("%d %m %Y",) if first else ("%m %d %Y",)
+    else:
+        formats = _NAMED_MONTHS
+    for form in formats:
+        for clock_form in _CLOCKS:
+            try:
+                return datetime.strptime(f"{date} {clock}".strip(), form + clock_form)
+            except ValueError:
+                continue
+    shown = text if len(text) <= 40 else text[:40] + "…"
+    raise ValueError(f"time {shown!r} is neither a number nor a date; write dates as 2024-12-31 23:59:59")

@@ -1,0 +1,241 @@
+"""Frames of pandas, polars and Arrow, and xarray objects, as series."""
+
+import logging
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nutime.data.series import SeriesSet, align, as_series, is_labelled, read_input
+
+pd = pytest.importorskip("pandas")
+
+DAYS = pd.date_range("2024-01-01", periods=4, freq="D")
+
+
+def refusal(X, **arguments):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 (the message is compared by the caller)
+        read_input(X, **arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture(params=["pandas", "polars", "pyarrow"])
+def frame_of(request):
+    library = pytest.importorskip(request.param)
+    return library.table if request.param == "pyarrow" else library.DataFrame
+
+
+# ---- names ----------------------------------------------------------------------------------------------
+
+
+def test_channels_in_another_order_are_put_in_order(frame_of):
+    columns = {"x": [1.0, 2.0], "y": [3.0, 4.0]}
+    fitted = read_input([frame_of(columns)])
+    assert fitted.channel_names == ["x", "y"]
+    given = read_input([frame_of({"y": columns["y"], "x": columns["x"]})], channel_names=fitted.channel_names)
+    assert given.channel_names == ["x", "y"]
+    np.testing.assert_array_equal(given.series[0], fitted.series[0])
+
+
+def test_other_channels_are_refused_with_the_difference(frame_of):
+    message = refusal([frame_of({"x": [1.0], "w": [2.0]})], channel_names=["x", "y", "z"])
+    assert message == "the channels differ from 'x', 'y', 'z': missing 'y', 'z'; unexpected 'w'"
+
+
+def test_columns_of_a_table_in_another_order_are_put_in_order(frame_of):
+    fitted = read_input(frame_of({"t0": [1.0], "t1": [2.0], "t2": [np.nan]}))
+    assert (fitted.feature_names, fitted.n_features) == (["t0", "t1", "t2"], 3)
+    given = read_input(frame_of({"t2": [np.nan], "t1": [2.0], "t0": [1.0]}), feature_names=fitted.feature_names)
+    np.testing.assert_array_equal(given.series[0], fitted.series[0])
+    assert "unexpected 't9'" in refusal(frame_of({"t9": [1.0]}), feature_names=["t0"])
+
+
+def test_unnamed_arrays_are_accepted_whatever_names_are_known():
+    X = np.arange(12.0).reshape(2, 2, 3)
+    given = read_input(X, channel_names=["x", "y"], feature_names=["a"])
+    assert given.channel_names is None
+    np.testing.assert_array_equal(np.stack(given.series), X)
+
+
+@given(st.permutations(["a", "b", "c", "d"]), st.permutations(["a", "b", "c", "d"]))
+def test_aligning_makes_order_irrelevant(one, other):
+    values = {name: np.array([float(ord(name)), 0.0]) for name in "abcd"}
+    sets = [SeriesSet([np.stack([values[name] for name in names])], channel_names=names) for names in (one, other)]
+    first, second = (align(given, channel_names=["b", "a", "d", "c"]).series[0] for given in sets)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_frame_in_a_list_with_other_columns_is_refused_with_its_index(frame_of):
+    assert refusal([frame_of({"x": [1.0]}), frame_of({"z": [1.0]})]).startswith(
+        "series 1: the columns differ from 'x': missing 'x'; unexpected 'z'"
+    )
+
+
+# ---- lists, dicts, groups -------------------------------------------------------------------------------
+
+
+def test_each_frame_of_a_list_is_a_series_with_a_channel_per_column(frame_of):
+    frames = [frame_of({"x": [1.0, 2.0, 3.0], "y": [4.0, 5.0, 6.0]}), frame_of({"y": [1.0], "x": [0.0]})]
+    first, second = as_series(frames)
+    assert (first.tolist(), second.tolist()) == ([[1, 2, 3], [4, 5, 6]], [[0], [1]])
+
+
+def test_the_keys_of_a_dict_are_ids(frame_of):
+    given = read_input({"a": frame_of({"x": [1.0, 2.0]}), 7: frame_of({"x": [3.0]})})
+    assert (given.ids, [values.tolist() for values in given.series]) == (["a", "7"], [[[1, 2]], [[3]]])
+    assert read_input({"a": [1.0, 2.0]}).ids == ["a"]
+
+
+def test_a_column_of_times_is_not_a_channel(frame_of):
+    given = read_input([frame_of({"time": [2, 0, 1], "x": [3.0, 1.0, 2.0]})])
+    assert (given.channel_names, given.series[0].tolist()) == (["x"], [[1, 2, 3]])
+    assert given.times[0].tolist() == [0, 1, 2]
+
+
+def test_dates_are_times_whatever_the_column_is_called(frame_of):
+    dates = [day.to_pydatetime() for day in DAYS]
+    given = read_input([frame_of({"when": dates, "x": [1.0, 2.0, 3.0, 4.0]})])
+    assert given.channel_names == ["x"]
+    assert given.times[0].dtype.kind == "M"
+
+
+def test_a_group_is_a_series():
+    frame = pd.DataFrame({"who": ["b", "a", "b"], "x": [1.0, 2.0, 3.0]})
+    for groups in (frame.groupby("who"), frame.groupby(["who"]), frame.groupby("who")["x"]):
+        given = read_input(groups)
+        assert (given.ids, [values.tolist() for values in given.series]) == (["a", "b"], [[[2]], [[1, 3]]])
+
+
+def test_groups_of_polars_are_sorted_unless_their_order_is_maintained():
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"who": ["b", "a", "b"], "x": [1.0, 2.0, 3.0]})
+    assert read_input(frame.group_by("who")).ids == ["a", "b"]
+    given = read_input(frame.group_by("who", maintain_order=True))
+    assert (given.ids, given.channel_names) == (["b", "a"], ["x"])
+
+
+# ---- one row per point ----------------------------------------------------------------------------------
+
+
+def test_a_multi_index_of_ids_and_times_is_one_series_per_id():
+    index = pd.MultiIndex.from_product([["p", "q"], DAYS], names=["machine", "time"])
+    frame = pd.DataFrame({"x": np.arange(8.0), "y": np.arange(8.0) + 10}, index=index)
+    given = read_input(frame.sample(frac=1, random_state=0).sort_index(level=1))
+    assert (sorted(given.ids), given.channel_names) == (["p", "q"], ["x", "y"])
+    by_id = dict(zip(given.ids, given.series, strict=True))
+    np.testing.assert_array_equal(by_id["q"], [np.arange(4, 8), np.arange(14, 18)])
+
+
+@pytest.mark.parametrize("index", [DAYS, DAYS.tz_localize("Europe/Berlin"), DAYS.to_period("D")])
+def test_an_index_of_dates_makes_a_frame_one_series(index):
+    (series,) = as_series(pd.DataFrame({"x": np.arange(4.0), "y": np.ones(4)}, index=index))
+    np.testing.assert_array_equal(series, [[0, 1, 2, 3], [1, 1, 1, 1]])
+
+
+def test_a_frame_with_times_is_one_series_and_with_ids_one_per_id(frame_of):
+    columns = {"Time": [0, 1, 0, 1], "x": [1.0, 2.0, 3.0, 4.0]}
+    given = read_input(frame_of({"series_id": ["p", "p", "q", "q"], **columns}))
+    assert (given.ids, [values.tolist() for values in given.series]) == (["p", "q"], [[[1, 2]], [[3, 4]]])
+    assert as_series(frame_of({"timestamp": [0, 1], "x": [1.0, 2.0]}))[0].tolist() == [[1, 2]]
+
+
+def test_a_pandas_series_with_dates_is_put_on_the_grid():
+    series = pd.Series([1.0, 2.0, 3.0, 6.0], index=[*DAYS[:3], pd.Timestamp("2024-01-06")])
+    assert as_series([series])[0].tolist() == [[1, 2, 3, 4, 5, 6]]
+
+
+def test_one_line_says_what_was_done_to_the_times(caplog):
+    index = [*DAYS, pd.Timestamp("2024-01-08")]
+    with caplog.at_level(logging.WARNING, "nutime"):
+        given = read_input(pd.DataFrame({"x": np.arange(5.0)}, index=index))
+    assert given.notes == ("times: 3 missing timestamps in 1 series made missing values",)
+    assert [record.message for record in caplog.records] == list(given.notes)
+
+
+@pytest.mark.parametrize(
+    ("frame", "told"),
+    [
+        (lambda: pd.DataFrame({"time": [0, 1], "x": ["a", "b"]}), "column 'x' is not numeric"),
+        (lambda: pd.DataFrame({"time": [0, 0, 0], "x": [1.0, 2.0, 3.0]}), "series 0: 2 of 3 rows repeat"),
+        (lambda: pd.DataFrame({"time": ["now", "then"], "x": [1.0, 2.0]}), "time 'now' is neither"),
+        (lambda: pd.DataFrame({"time": [0, 1], "date": [0, 1], "x": [1.0, 2.0]}), "columns 'time' and 'date'"),
+        (lambda: pd.DataFrame({"time": [0, 1]}), "has no column of values"),
+        (lambda: pd.DataFrame({"time": [0.0, np.nan], "x": [1.0, 2.0]}), "series 0: the time of row 1 is missing"),
+        (
+            lambda: pd.DataFrame({"time": [0, 1], "id": [None, "p"], "x": [1.0, 2.0]}),
+            "column 'id': the id of a row",
+        ),
+        (lambda: [pd.DataFrame({"id": ["p", "q"], "x": [1.0, 2.0]})], "series 0: holds 2 ids"),
+        (lambda: [pd.DataFrame({"x": ["a"]})], "series 0: column 'x' is not numeric"),
+    ],
+)
+def test_what_is_wrong_in_a_frame_of_times_is_one_line(frame, told):
+    assert refusal(frame()).startswith(told)
+
+
+def test_the_remedy_is_code_of_the_library_of_the_frame():
+    columns = {"t0": [1.0], "label": [1.0]}
+    assert refusal(pd.DataFrame(columns)).endswith("X.drop(columns=['label'])")
+    assert refusal(pytest.importorskip("pyarrow").table(columns)).endswith("X.drop_columns(['label'])")
+    assert refusal(pytest.importorskip("polars").DataFrame(columns)).endswith("X.drop('label')")
+
+
+# ---- xarray ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [("case", "channel", "time"), ("time", "case", "channel")])
+def test_the_names_of_dimensions_decide_in_xarray(order):
+    xr = pytest.importorskip("xarray")
+    values = np.arange(24.0).reshape(2, 3, 4)
+    array = xr.DataArray(
+        values, dims=("case", "channel", "time"), coords={"channel": ["x", "y", "z"], "case": [7, 8], "time": DAYS}
+    )
+    given = read_input(array.transpose(*order))
+    np.testing.assert_array_equal(np.stack(given.series), values)
+    assert (given.channel_names, given.ids) == (["x", "y", "z"], ["7", "8"])
+
+
+def test_the_variables_of_a_dataset_are_channels():
+    xr = pytest.importorskip("xarray")
+    data = xr.Dataset({"x": ("time", [1.0, 2.0]), "y": ("time", [3.0, 4.0])})
+    given = read_input(data)
+    assert (given.channel_names, given.series[0].tolist()) == (["x", "y"], [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize(
+    ("dims", "told"),
+    [(("case", "when"), "dimension 'when' is not understood"), (("case", "channel"), "no dimension is")],
+)
+def test_unknown_dimensions_are_refused(dims, told):
+    xr = pytest.importorskip("xarray")
+    assert refusal(xr.DataArray(np.ones((2, 3)), dims=dims)).startswith(told)
+
+
+# ---- channels last, labels ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(2, 60, 3), (5, 100, 1), (1, 70, 16)])
+def test_an_array_with_channels_last_is_warned_about_with_the_remedy(shape):
+    with pytest.warns(UserWarning, match=r"give X\.transpose\(0, 2, 1\)"):
+        as_series(np.ones(shape))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("shape", [(2, 3, 60), (5, 144, 62), (5, 963, 144), (3, 12, 7)])
+def test_an_array_with_channels_first_is_not_warned_about(shape):
+    as_series(np.ones(shape))
+
+
+@pytest.mark.parametrize(
+    ("y", "labelled"),
+    [
+        (["a", "", " ", "?", "b"], [1, 0, 0, 0, 1]),
+        ([1.0, np.nan], [1, 0]),
+        ([1, 0], [1, 1]),
+        (np.array(["a", None, np.nan, 3], object), [1, 0, 0, 1]),
+    ],
+)
+def test_blank_question_mark_and_nan_mean_unlabelled(y, labelled):
+    assert is_labelled(y).tolist() == list(map(bool, labelled))

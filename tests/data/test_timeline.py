@@ -1,0 +1,111 @@
+"""Samples at any times on a regular grid."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nutime.data.timeline import TimeReport, parse_times, to_grid
+
+DAY = np.datetime64("2024-01-01", "ns")
+
+
+def grid(times, values, freq=None):
+    report = TimeReport()
+    new_times, new_values = to_grid(np.asarray(times), np.atleast_2d(np.asarray(values, float)), freq, report)
+    return new_times, new_values[0], report
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30), st.floats(1e-3, 1e3), st.randoms())
+def test_regular_samples_keep_every_value_in_any_order(values, step, random):
+    rows = list(enumerate(values))
+    random.shuffle(rows)
+    times = np.array([index * step for index, _ in rows])
+    _, found, report = grid(times, [value for _, value in rows])
+    assert found.tolist() == values
+    assert report.n_resampled == report.n_missing == 0
+
+
+def test_a_gap_becomes_missing_values():
+    times, values, report = grid([0, 1, 2, 6, 7], [1, 2, 3, 4, 5])
+    np.testing.assert_array_equal(values, [1, 2, 3, np.nan, np.nan, np.nan, 4, 5])
+    assert times.tolist() == list(range(8))
+    assert report.notes() == ["times: 3 missing timestamps in 1 series made missing values"]
+
+
+@given(st.integers(0, 2**32))
+def test_a_line_sampled_at_irregular_times_stays_a_line(seed):
+    rng = np.random.default_rng(seed)
+    times = np.sort(np.arange(40) + rng.uniform(-0.2, 0.2, 40))
+    new_times, values, report = grid(times, 2 * times + 1)
+    assert report.n_resampled == 1
+    known = np.isfinite(values)
+    expected = 2 * new_times + 1
+    assert np.isclose(values, expected).mean() > 0.8
+    np.testing.assert_allclose(values[known], expected[known], atol=1.01)  # a nearest sample beside a gap
+    assert len(np.unique(np.round(np.diff(new_times), 6))) == 1
+
+
+def test_small_jitter_is_not_resampled():
+    _, values, report = grid([0, 1.01, 1.99, 3.0], [5, 6, 7, 8])
+    assert (values.tolist(), report.notes()) == ([5, 6, 7, 8], [])
+
+
+def test_a_coarser_step_takes_means():
+    _, values, _ = grid(np.arange(12.0), np.repeat([1.0, 2.0, 3.0], 4), freq=4)
+    assert len(values) == 4
+    np.testing.assert_allclose(values, [1, 2, 3, 3], atol=0.6)
+
+
+@pytest.mark.parametrize(("freq", "length"), [("12h", 5), ("1d", 3), ("2 D", 2), (43200, 5), ("720min", 5)])
+def test_the_step_may_be_given(freq, length):
+    times = DAY + np.arange(3) * np.timedelta64(1, "D")
+    assert len(grid(times, [1, 2, 3], freq)[1]) == length
+
+
+def test_the_step_of_a_unix_time_may_have_a_unit():
+    assert len(grid(1_700_000_000 + np.arange(3), [1, 2, 3], "500ms")[1]) == 5
+    assert len(grid(1_700_000_000_000 + 1000 * np.arange(3), [1, 2, 3], "500ms")[1]) == 5
+
+
+@pytest.mark.parametrize(
+    ("freq", "told"),
+    [("10 parsecs", "is not a step"), ("0s", "is not a step"), ("-1", "is not a step"), ("1s", "needs dates")],
+)
+def test_a_step_that_is_none_is_refused(freq, told):
+    with pytest.raises(ValueError, match=told):
+        grid([0, 1, 2], [1, 2, 3], freq)
+
+
+def test_nanoseconds_are_kept():
+    times = np.datetime64("2024-01-01T00:00:00.000000001", "ns") + np.arange(5) * np.timedelta64(3, "ns")
+    new_times, values, report = grid(times, range(5))
+    assert (values.tolist(), report.notes()) == ([0, 1, 2, 3, 4], [])
+    assert new_times.tolist() == times.tolist()
+
+
+@pytest.mark.parametrize("month_end", [False, True])
+def test_months_are_regular(month_end):
+    months = np.datetime64("2023-11", "M") + np.arange(8)
+    days = (months + month_end).astype("datetime64[D]") - month_end
+    _, values, report = grid(days, range(8))
+    assert (values.tolist(), report.notes()) == (list(range(8)), [])
+    _, values, report = grid(np.delete(days, 3), range(7))
+    assert np.isnan(values).tolist() == [False] * 3 + [True] + [False] * 4
+
+
+def test_few_repeated_times_are_averaged_and_many_refused():
+    _, values, report = grid([0, 1, 1, 2], [1.0, 2.0, 4.0, 5.0])
+    assert (values.tolist(), report.n_averaged) == ([1, 3, 5], 2)
+    with pytest.raises(ValueError, match="2 of 4 rows repeat an earlier time"):
+        grid([0, 0, 1, 1], [1, 2, 3, 4])
+
+
+def test_an_outlier_among_the_times_is_refused_before_memory_is_allocated():
+    with pytest.raises(ValueError, match=r"span .* steps of 86400 s"):
+        grid(np.array(["1970-01-01", "2024-01-01", "2024-01-02", "2024-01-03"], "datetime64[ns]"), [1, 2, 3, 4])
+
+
+def test_times_with_and_without_zone_are_not_mixed():
+    with pytest.raises(ValueError, match="times cannot be compared"):
+        parse_times(["2024-01-01", "2024-01-01T00:00Z"])
