@@ -57,13 +57,15 @@ app.add_typer(figure.app, name="figure")
 def main() -> None:
     """Run the command line; an error that the user can correct is one line, with exit code 1."""
     # An exception instead of a sudden end: temporary files and folders are removed on the way out.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    with _one_line_messages():
-        try:
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        with _one_line_messages():
             app()  # Ctrl-C ends with exit code 130
-        except (ValueError, OSError, RuntimeError, ImportError) as error:
-            print(f"nutime: {' '.join(str(error).split())}", file=sys.stderr)
-            raise SystemExit(1) from None
+    except (ValueError, OSError, RuntimeError, ImportError) as error:
+        print(f"nutime: {' '.join(str(error).split())}", file=sys.stderr)
+        raise SystemExit(1) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
