@@ -56,13 +56,13 @@ def rate_in_memory(encoder: Any, series: int) -> float:
 
 
 def measure(source: str, out: str, series: int, tiny: bool) -> dict[str, float]:
-    from nutime.batch.local import run_local
-    from nutime.batch.parquet import DataSet
+    from nutime.batch.apply import apply_model
+    from nutime.batch.source import Source
 
     encoder = make_encoder(tiny)
     before = rate_in_memory(encoder, series)
     start = time.perf_counter()
-    run_local(DataSet(source), encoder, out)
+    apply_model(encoder, Source(source).chunks(), out)
     rate = series / (time.perf_counter() - start)
     in_memory = (before + rate_in_memory(encoder, series)) / 2
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -5,13 +5,15 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from parquet_sets import walks, write_set
 
-from nutime.batch import parquet as tables
-from nutime.batch.local import run_local
-from nutime.batch.parquet import DataSet
+from nutime.batch import results
+from nutime.batch import source as sources
+from nutime.batch.apply import apply_model
+from nutime.batch.source import Source
 
 ray = pytest.importorskip("ray", reason="Ray is an extra: pip install 'nutime[ray]'")
 psutil = pytest.importorskip("psutil", reason="workers to kill are found with psutil")
@@ -19,8 +21,8 @@ psutil = pytest.importorskip("psutil", reason="workers to kill are found with ps
 PIECES = 10
 DIE_WRITING = """
 import os, signal, sys
-from nutime.batch.parquet import fresh_file
-with fresh_file(sys.argv[1] + "/part-000002.parquet") as file:
+from nutime.atomic import replace_file
+with replace_file(sys.argv[1] + "/part-000002.parquet") as file:
     file.write(b"PAR1")
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -37,8 +39,8 @@ def two_workers():
 @pytest.fixture
 def data(tmp_path, monkeypatch):
     """Return a data set of two files and ten pieces."""
-    monkeypatch.setattr(tables, "PIECE_ROWS", 300)
-    return DataSet(str(write_set(tmp_path / "in", walks(300 * PIECES), row_group_size=200)))
+    monkeypatch.setattr(sources, "PIECE_ROWS", 300)
+    return Source(str(write_set(tmp_path / "in", walks(300 * PIECES), row_group_size=200)))
 
 
 def worker_processes():
@@ -47,19 +49,25 @@ def worker_processes():
 
 
 def test_the_result_is_that_of_the_local_engine_also_when_a_worker_is_killed_midway(tmp_path, data, encoder):
-    from nutime.batch.ray_engine import run_ray
+    from nutime.batch.ray_engine import apply_model_with_ray
 
-    killed = []
+    killed, seen = [], {"local": [], "ray": []}
 
-    def kill_one(done, total):
+    def kill_one(extent, columns):
+        seen["ray"].append((extent.series, list(columns), columns["e"].shape[1]))
         if not killed:
             killed.append(worker_processes()[0].pid)
             os.kill(killed[0], signal.SIGKILL)
-            assert len(list(tmp_path.glob(".ray.*/part-*"))) < PIECES
+            assert len(list(tmp_path.glob(".ray.*/new/part-*"))) < PIECES
 
-    local = run_local(data, encoder, str(tmp_path / "local"))
-    assert run_ray(data, encoder, str(tmp_path / "ray"), workers=2, report=kill_one) == local
+    def note(extent, columns):
+        seen["local"].append((extent.series, list(columns), columns["e"].shape[1]))
+
+    apply_model(encoder, data.chunks(), str(tmp_path / "local"), observe=note)
+    apply_model_with_ray(encoder, data, str(tmp_path / "ray"), workers=2, observe=kill_one)
     assert killed
+    assert sum(count for count, *_ in seen["ray"]) == sum(count for count, *_ in seen["local"]) == 300 * PIECES
+    assert seen["ray"][0][1:] == seen["local"][0][1:]
     names = sorted(path.name for path in (tmp_path / "local").iterdir())
     assert names == sorted(path.name for path in (tmp_path / "ray").iterdir())
     assert len(names) == PIECES
@@ -68,29 +76,22 @@ def test_the_result_is_that_of_the_local_engine_also_when_a_worker_is_killed_mid
 
 
 def test_what_a_killed_worker_had_begun_to_write_is_not_among_the_results(tmp_path):
-    with tables.fresh_folder(str(tmp_path / "out [1]")) as folder:
+    with results.open_folder(str(tmp_path / "out [1]")) as folder:
         died = subprocess.run([sys.executable, "-c", DIE_WRITING, folder], check=False)
         assert died.returncode == -signal.SIGKILL
-        assert list(tmp_path.glob(".out*/part-*"))
-        with tables.fresh_file(f"{folder}/part-000002.parquet") as file:
-            file.write(b"whole")
+        assert list(tmp_path.glob(".out*/new/.part-*"))
+        with results.open_part(folder, 2) as write:
+            write({"cluster": np.array([1])})
     assert [path.name for path in (tmp_path / "out [1]").iterdir()] == ["part-000002.parquet"]
 
 
-def test_a_bad_series_is_told_in_one_line_and_leaves_nothing_behind(tmp_path, encoder):
-    from nutime.batch.ray_engine import run_ray
+def test_a_bad_series_is_one_line_and_leaves_nothing_behind(tmp_path, encoder):
+    from nutime.batch.ray_engine import apply_model_with_ray
 
     X = walks(20)
     X[13] = float("nan")
     folder = write_set(tmp_path / "in", X, files=1)
     with pytest.raises(ValueError, match="series 13: has only NaN") as caught:
-        run_ray(DataSet(str(folder)), encoder, str(tmp_path / "out"), workers=1)
+        apply_model_with_ray(encoder, Source(str(folder)), str(tmp_path / "out"), workers=1)
     assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
-
-
-def test_a_single_file_is_refused_as_output(tmp_path, data, encoder):
-    from nutime.batch.ray_engine import run_ray
-
-    with pytest.raises(ValueError, match="name a folder"):
-        run_ray(data, encoder, str(tmp_path / "out.parquet"))

@@ -20,8 +20,8 @@ import torch
 
 import nutime
 from nutime.atomic import replace_folder
+from nutime.batch.results import check_folder, check_output, open_results
 from nutime.data.corpus.store import Corpus, CorpusWriter
-from nutime.data.results import check_folder, check_output, write_table
 from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
 from nutime.pretrain.checkpoint import checkpoints, load_newest, save_checkpoint
@@ -40,6 +40,11 @@ def full_disk(room):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
+
+
+def write_table(columns, out):
+    with open_results(out) as write:
+        write(columns, 0)
 
 
 def everything_in(folder):

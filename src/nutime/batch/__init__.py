@@ -1,1 +1,1 @@
-"""Batch work over Parquet data sets of any size, on this machine or on several."""
+"""Streams of series of any size: read in chunks, given to a model, written chunk by chunk."""

@@ -1,8 +1,9 @@
-"""The engine of many machines: Ray Data deals the pieces of a data set to workers that hold the model.
+"""A model applied to a Parquet data set on many machines: Ray Data gives pieces to workers that hold the model.
 
-Unusual here: what Ray moves is the plan, not the series. A worker reads its piece where it lies and writes a
-part of the results, and only the number of series comes back. A part appears complete or not at all, so Ray may
-do the work of a dead worker again. All machines must see the addresses of the data set and of the results.
+Ray moves the plan, not the series. A worker reads its piece and writes a part of the results, and only the extent
+of its series comes back. A part appears complete or not at all, so Ray may repeat the work of a dead worker. All
+machines must see the addresses of the data set and of the results. The model is sent as the files that ``save``
+writes, never as a pickle.
 """
 
 from __future__ import annotations
@@ -11,104 +12,127 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import reduce
-from operator import or_
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.batch.answers import DEFAULT_POOL, pack, unpack
-from nutime.batch.local import Report
-from nutime.batch.parquet import (
-    DataSet,
-    Extent,
-    Piece,
-    as_arrow,
-    check_output,
-    fresh_folder,
-    write_part,
-    writes_folder,
-)
+from nutime.batch.apply import DEFAULT_POOL, Observe, chunk_results, ignore
+from nutime.batch.results import Results, filesystem, open_folder, open_part, part_address
+from nutime.batch.source import Extent, Piece, Source
+from nutime.estimators import storage
 
 _ERROR = "error"
 
 
-def run_ray(
-    data: DataSet,
+def apply_model_with_ray(
     model: Any,
+    source: Source,
     out: str,
     *,
     pool: str = DEFAULT_POOL,
+    length: int | None = None,
     workers: int | None = None,
-    report: Report = lambda done, total: None,
-) -> Extent:
-    """Ask a model about every series of a data set, as :func:`~nutime.batch.local.run_local` does, with Ray.
+    observe: Observe = ignore,
+) -> None:
+    """Apply a model to a Parquet data set as :func:`~nutime.batch.apply.apply_model` does, with Ray.
 
     Args:
-        data: where the series are.
         model: an encoder or a fitted estimator; every worker gets a copy.
-        out: a folder, which gets one ``.parquet`` file a piece, in the order of the input.
-        pool: for an encoder, what to keep of its tokens.
-        workers: copies of the model at work, each on a CPU; as many as there are CPUs, or fewer.
-        report: hears of series done and to do.
+        source: the data set.
+        out: a folder, which gets one ``.parquet`` file per piece, in the order of the input.
+        pool, length: for an encoder.
+        workers: copies of the model, each on one CPU; at most and by default as many as there are CPUs.
+        observe: called after every piece, in the order of the input; vectors are replaced by zeros.
 
     A running cluster is used where ``RAY_ADDRESS`` names one or Ray has been started; else Ray starts here.
     """
-    if not writes_folder(out):
-        raise ValueError(f"{out}: Ray writes a folder of Parquet files; name a folder")
-    check_output(out, data.address)
-    pieces = data.pieces()
-    total = sum(piece.stop - piece.start for piece in pieces)
-    extents: list[Extent] = []
-    with fresh_folder(out) as folder, _ray() as ray:
+    pieces = source.pieces
+    with open_folder(out) as folder, _ray() as ray:
         cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        count = min(workers or cpus, cpus, len(pieces))  # Ray would wait for ever for a CPU that is not there
+        count = min(workers or cpus, cpus, len(pieces))  # Ray would wait forever for a CPU that does not exist
         files = ray.put(pack(model))
         plan = ray.data.from_items([piece._asdict() for piece in pieces], override_num_blocks=len(pieces))
         done = plan.map_batches(
             _Worker,
-            fn_constructor_args=(files, data, pool, folder),
+            fn_constructor_args=(files, source, pool, length, folder),
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=count),
-            num_cpus=1,  # a worker that dies is started again by Ray Data, without end
+            num_cpus=1,  # a worker that dies is started again by Ray Data, without a limit
         )
-        for row in done.iter_rows():
+        for number, row in enumerate(done.iter_rows()):
             if row[_ERROR]:
                 raise ValueError(row[_ERROR])
-            extents.append(Extent(*(int(row[name]) for name in Extent._fields)))
-            report(sum(extent.series for extent in extents), total)
-    return reduce(or_, extents)
+            observe(Extent(*(int(row[name]) for name in Extent._fields)), _read_part(folder, number))
 
 
 class _Worker:
     """A process with its own copy of the model."""
 
-    def __init__(self, files: Any, data: DataSet, pool: str, folder: str) -> None:
+    def __init__(self, files: Any, source: Source, pool: str, length: int | None, folder: str) -> None:
         import ray
 
         self.model = unpack(ray.get(files))
-        self.data = data
+        self.source = source
         self.pool = pool
+        self.length = length
         self.folder = folder
 
     def __call__(self, plan: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         number, address, start, stop = (plan[name][0] for name in Piece._fields)
         piece = Piece(int(number), str(address), int(start), int(stop))
-        extent, complaint = Extent(0, 0, 0, 0), ""
+        extent, message = None, ""
         try:
-            columns, extent = self.data.answer(piece, self.model, self.pool)
-            write_part(self.folder, piece, as_arrow(columns))
-        except (ValueError, OSError) as error:  # raised, it would come back wrapped in a page of Ray's own
-            complaint = " ".join(str(error).split()) or type(error).__name__
-        told = {**extent._asdict(), _ERROR: complaint}
-        return {name: np.array([value]) for name, value in told.items()}
+            with open_part(self.folder, piece.number) as write:
+                for chunk in self.source.piece_chunks(piece):
+                    write(chunk_results(self.model, chunk, self.pool, self.length))
+                    new = Extent.of(chunk.series)
+                    extent = extent | new if extent else new
+        except (ValueError, OSError) as error:  # Ray would wrap it into pages of its own
+            message = " ".join(str(error).split()) or type(error).__name__
+        row = {**(extent or Extent(0, 0, 0, 0))._asdict(), _ERROR: message}
+        return {name: np.array([value]) for name, value in row.items()}
+
+
+def pack(model: Any) -> dict[str, bytes]:
+    """Return the files of a saved model, by their paths in its folder."""
+    with TemporaryDirectory() as folder:
+        model.save(folder)
+        files = (path for path in Path(folder).rglob("*") if path.is_file())
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def unpack(files: dict[str, bytes]) -> Any:
+    """Load a model from what :func:`pack` returned."""
+    with TemporaryDirectory() as folder:
+        for name, content in files.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return storage.open_model(folder)
+
+
+def _read_part(folder: str, number: int) -> Results:
+    """Read the results of a piece for a summary, with zeros for the vectors, which may be large."""
+    import pyarrow.parquet as pq
+
+    system, path = filesystem(part_address(folder, number))
+    with system.open(path, "rb") as raw, pq.ParquetFile(raw) as file:
+        names = file.schema_arrow.names
+        dimensions = sum(name[:1] == "e" and name[1:].isdecimal() for name in names)
+        table = file.read(columns=names[: len(names) - dimensions])
+        rows = file.metadata.num_rows
+    arrays = {name: table.column(name).to_numpy() for name in table.column_names}
+    columns = {name: array.astype(np.str_) if array.dtype == object else array for name, array in arrays.items()}
+    return {**columns, "e": np.broadcast_to(np.float32(0), (rows, dimensions))} if dimensions else columns
 
 
 @contextmanager
 def _ray() -> Iterator[Any]:
-    """Yield Ray, quiet, and end it if it was started here."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anyone
+    """Yield Ray without its messages, and shut it down if it was started here."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no statistics
     try:
         import ray
         import ray.data

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nutime.cli.bench_report import RESULTS, report
-from nutime.cli.everyday import Device
+from nutime.cli.options import Device
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from nutime.bench.results import Result
 
-app = typer.Typer(help="Benchmark numbers one can trust.", no_args_is_help=True)
+app = typer.Typer(help="Run benchmark protocols and report the results.", no_args_is_help=True)
 app.command("report")(report)
 
 _NAMES = (
@@ -29,24 +29,24 @@ _NAMES = (
 def run(
     protocol: Annotated[str, typer.Argument(help=f"One of {_NAMES}.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File the results are appended to.")] = RESULTS,
-    sets: Annotated[str | None, typer.Option(help="Sets to run, comma-separated; all of the list else.")] = None,
+    sets: Annotated[str | None, typer.Option(help="Sets, comma-separated; else all of the list.")] = None,
     named_list: Annotated[str | None, typer.Option("--list", help="A list of sets, such as 112 of ucr.")] = None,
     weights: Annotated[str, typer.Option(help="Encoders, comma-separated; `random` is one.")] = "nutime-base",
     paper: Annotated[
-        bool, typer.Option("--paper", help="Tell also what an epoch chosen on TEST data gives, as in the paper.")
+        bool, typer.Option("--paper", help="Report also the best epoch chosen on TEST data, as in the paper.")
     ] = False,
     peers: Annotated[
-        str, typer.Option(help="aeon's classifiers to run beside: MiniRocket, MultiRocket-Hydra, 1NN-DTW.")
+        str, typer.Option(help="aeon's classifiers to compare with: MiniRocket, MultiRocket-Hydra, 1NN-DTW.")
     ] = "",
     models: Annotated[int, typer.Option(help="Models of an ensemble.")] = 5,
     corpus: Annotated[str | None, typer.Option(help="Corpus folder that ablations pretrain on.")] = None,
     steps: Annotated[int, typer.Option(help="Steps of an ablation's pretraining.")] = 2000,
-    batch: Annotated[int, typer.Option(help="Series a step of an ablation's pretraining.")] = 256,
+    batch: Annotated[int, typer.Option(help="Series per step of an ablation's pretraining.")] = 256,
     data_dir: Annotated[str | None, typer.Option(help="Archive folder; NUTIME_DATA unless given.")] = None,
     device: Device = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes at work, each on a set of its own.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes, each on its own set.")] = 1,
 ) -> None:
-    """Run a protocol, set by set; what is in the file already is not run again.
+    """Run a protocol, set by set; results that are in the file already are not computed again.
 
     Example: `nutime bench run probe --weights nutime-base,nutime-paper,random`
     """
@@ -64,9 +64,7 @@ def run(
     if named_list not in chosen.lists:
         raise typer.BadParameter(f"{protocol} has the lists {', '.join(chosen.lists)}", param_hint="--list")
     if jobs > 1 and protocol.startswith("ablation"):
-        raise typer.BadParameter(
-            "an ablation pretrains its variants on the way; it runs alone", param_hint="--jobs"
-        )
+        raise typer.BadParameter("an ablation pretrains its variants and runs in one process", param_hint="--jobs")
     console = Console(stderr=True)
     device = str(usable_device(device))
     request = Request(
@@ -84,7 +82,7 @@ def run(
 
     file = ResultFile(out)
 
-    def tell(dataset: str, method: str, results: Sequence[Result]) -> None:
+    def print_result(dataset: str, method: str, results: Sequence[Result]) -> None:
         last = results[-1]
         scores = "  ".join(f"{name} {value:.3f}" for name, value in last.scores.items())
         console.print(f"{dataset:36} {method:24} {scores}  {last.seconds:.1f} s", highlight=False)
@@ -99,7 +97,7 @@ def run(
         device=_device_name(device),
         jobs=jobs,
         load=chosen.load,
-        report=tell,
+        report=print_result,
     )
     Console().print(_summary(name, request.selection, file))
     console.print(f"results: {out}; {len(state.missing)} set(s) not run")

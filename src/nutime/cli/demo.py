@@ -1,4 +1,4 @@
-"""``nutime demo``: real series in; accuracy, timing and a picture out."""
+"""``nutime demo``: accuracy, speed and a picture of real series."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the picture.")] = Path("demo-output"),
 ) -> None:
-    """Embed the archive sets bundled with aeon, classify them with a linear model, and draw what came out.
+    """Embed the archive sets bundled with aeon, classify them with a linear model, and draw both.
 
     Example: `nutime demo`
     """
@@ -49,10 +49,10 @@ def demo(
 
 
 def _classify(encoder: NuTime, dataset: Dataset) -> tuple[float, float]:
-    """Classify the test series; return (accuracy, series a second)."""
+    """Classify the test series; return (accuracy, series per second)."""
     from nutime import NuTimeClassifier
 
-    # One resolution instead of the usual three: a demonstration should not make anyone wait.
+    # One resolution instead of the usual three, which take five times as long.
     classifier = NuTimeClassifier(encoder=encoder, pool="upper").fit(dataset.X_train, dataset.y_train)
     start = time.perf_counter()
     accuracy = float(classifier.score(dataset.X_test, dataset.y_test))
@@ -60,7 +60,7 @@ def _classify(encoder: NuTime, dataset: Dataset) -> tuple[float, float]:
 
 
 def _draw(out: Path, datasets: dict[str, Dataset], encoder: NuTime) -> Path:
-    """Draw test series of a few sets above the map of their embeddings, one colour a class."""
+    """Draw test series of a few sets above the map of their embeddings, one colour per class."""
     import matplotlib as mpl
 
     mpl.use("Agg")

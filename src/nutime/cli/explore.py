@@ -1,4 +1,4 @@
-"""``nutime explore``: look at one's series in the browser."""
+"""``nutime explore``: series in the browser."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nutime.cli.everyday import Device
+from nutime.cli.options import Device
 
 
 def explore(
@@ -17,9 +17,7 @@ def explore(
         typer.Argument(metavar="DATA", help="A file of series or an archive name; the page can open others."),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 for any free one.")] = 8050,
-    host: Annotated[str, typer.Option(help="Address to listen on; by default only this machine sees it.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[str, typer.Option(help="Address to listen on; by default this machine only.")] = ("127.0.0.1"),
     weights: Annotated[str, typer.Option(help="Encoder: a shipped name or a folder.")] = "nutime-base",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
     device: Device = None,

@@ -1,4 +1,4 @@
-"""``nutime figure NAME``: the paper's figures, drawn anew from real series, our weights and our results."""
+"""``nutime figure NAME``: the paper's figures, drawn from real series, our weights and our results."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nutime.cli.bench_report import RESULTS
+from nutime.cli.options import SHIPPED, DataDir, Weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,18 +20,18 @@ if TYPE_CHECKING:
     from nutime.encoder import NuTime
     from nutime.figures.attention import AttendedSeries
 
-app = typer.Typer(help="Draw a figure of the paper anew, or of a run, as PNG and SVG.", no_args_is_help=True)
+app = typer.Typer(help="Draw a figure of the paper or of a run, as PNG and SVG.", no_args_is_help=True)
 
 SCALE_SETS = ("JapaneseVowels", "PickupGestureWiimoteZ", "BasicMotions")
 VARIED_SET = "GunPoint"
 MAP_SETS = ("GunPoint", "ArrowHead", "OSULeaf")
-MOST_POINTS = 1000
-MOST_CLASSES, SERIES_A_CLASS = 4, 3
-MOST_RIVALS = 3
+MAX_POINTS = 1000
+MAX_CLASSES, SERIES_PER_CLASS = 4, 3
+MAX_RIVALS = 3
 
 
 class Selection(StrEnum):
-    """Who chose the model: nobody on test data, or the test set itself."""
+    """How the model was chosen: without test data, or on the test set."""
 
     HONEST = "honest"
     PAPER = "paper"
@@ -38,10 +39,6 @@ class Selection(StrEnum):
 
 Output = Annotated[Path, typer.Option("--out", "-o", help="Folder for the two files.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", metavar="SET", help="Archive set; may be repeated.")]
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", envvar="NUTIME_DATA", help="Folder with the archives.")
-]
-Weights = Annotated[str, typer.Option(metavar="NAME|FOLDER", help="Encoder: a shipped one, or a folder.")]
 Results = Annotated[Path, typer.Option(help="What `nutime bench run` wrote.")]
 Protocol = Annotated[str, typer.Option(help="Protocol whose results are compared.")]
 WhichResults = Annotated[Selection, typer.Option(help="Which results; the two are never mixed.")]
@@ -50,7 +47,6 @@ WithPublished = Annotated[
 ]
 
 FOLDER = Path("figures")
-SHIPPED = "nutime-base"
 
 
 @app.command()
@@ -133,7 +129,7 @@ def scatter(
     ours = own_best(columns)
     if ours is None:
         raise ValueError(f"{results}: no method of nutime among {', '.join(columns)}")
-    rivals = [method for method in compare(columns).methods if not is_own(method)][:MOST_RIVALS]
+    rivals = [method for method in compare(columns).methods if not is_own(method)][:MAX_RIVALS]
     if not rivals:
         raise ValueError(f"{results}: {protocol} has no method but nutime's; try --published")
     _save(draw_scatter(ours, columns[ours], {method: columns[method] for method in rivals}), out, "scatter")
@@ -156,7 +152,7 @@ def embedding_map(
     maps = {}
     for name in sets or MAP_SETS:
         X, y = _load(name, "test", data_dir)
-        drawn = np.random.default_rng(0).permutation(len(X))[:MOST_POINTS]
+        drawn = np.random.default_rng(0).permutation(len(X))[:MAX_POINTS]
         title = name if len(drawn) == len(X) else f"{name} (of {len(X):,})"
         maps[title] = Map(project(encoder.embed(X[drawn], pool="cls")), y[drawn])
     _save(draw_embedding_map(maps), out, "map")
@@ -172,7 +168,7 @@ def attention(
     weights: Weights = SHIPPED,
     data_dir: DataDir = None,
 ) -> None:
-    """Where the encoder looks: a series of each of several sets, or series of the classes of one (Figures 10, 11).
+    """Attention of [CLS]: one series of each of several sets, or series of the classes of one (Figures 10, 11).
 
     Example: `nutime figure attention --set OSULeaf --class 1 --class 2`
     """
@@ -182,7 +178,7 @@ def attention(
 
     names = sets or list(bundled_sets(channels=1))
     if not names:
-        raise ValueError("no sets at hand: name some with --set, or install nutime[archives]")
+        raise ValueError("no sets are available: name some with --set, or install nutime[archives]")
     if classes and len(names) > 1:
         raise ValueError("--class chooses among the classes of one set; name that set with --set")
     encoder = NuTime.from_pretrained(weights)
@@ -218,7 +214,7 @@ def weighting(
 def curves(
     runs: Annotated[list[Path], typer.Argument(help="Folders of `nutime pretrain`.")], out: Output = FOLDER
 ) -> None:
-    """How pretraining runs went: loss, spread of the embedding, accuracy of the probe.
+    """Pretraining runs: loss, spread of the embedding, accuracy of the probe.
 
     Example: `nutime figure curves run -o figures`
     """
@@ -277,8 +273,8 @@ def _rows_of_classes(
     if unknown := [label for label in classes or [] if label not in known]:
         raise ValueError(f"{name} has no class {unknown[0]!r}; its classes are {', '.join(known)}")
     return [
-        _attended(encoder, f"{name}, class {label}", part.X[part.y == label][:SERIES_A_CLASS])
-        for label in classes or known[:MOST_CLASSES]
+        _attended(encoder, f"{name}, class {label}", part.X[part.y == label][:SERIES_PER_CLASS])
+        for label in classes or known[:MAX_CLASSES]
     ]
 
 

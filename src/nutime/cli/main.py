@@ -1,16 +1,21 @@
-"""The ``nutime`` command: the list of commands, and one place where errors become one line.
+"""The ``nutime`` command: the list of commands, and the one place where errors become one line.
 
-Commands import what they need when they run, so that help appears at once.
+Commands import what they need when they run, so that help appears immediately.
 """
 
 from __future__ import annotations
 
+import logging
+import signal
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
-from nutime.cli import bench, corpus, demo, explore, export, figure, pretrain, serve, transfer
+from nutime.cli import bench, commands, corpus, demo, explore, export, figure, pretrain, serve
 
 app = typer.Typer(
     help="Embeddings, classifiers, clusters and anomaly scores for time series of any scale.",
@@ -20,8 +25,8 @@ app = typer.Typer(
 )
 
 
-def _tell_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(given: bool) -> None:
+    if given:
         from nutime.version import own_version
 
         print(f"nutime {own_version()}")
@@ -31,14 +36,14 @@ def _tell_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell the version, and end.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass
 
 
 app.command("demo")(demo.demo)
-for command in (transfer.embed, transfer.fit, transfer.predict, transfer.cluster, transfer.detect):
+for command in (commands.embed, commands.fit, commands.predict, commands.cluster, commands.detect):
     app.command()(command)
 app.command("explore")(explore.explore)
 app.command("export")(export.export)
@@ -50,9 +55,37 @@ app.add_typer(figure.app, name="figure")
 
 
 def main() -> None:
-    """Run the command line; what the user can mend is told in one line, with exit code 1."""
+    """Run the command line; an error that the user can correct is one line, with exit code 1."""
+    # An exception instead of a sudden end: temporary files and folders are removed on the way out.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        app()
+        with _one_line_messages():
+            app()  # Ctrl-C ends with exit code 130
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         print(f"nutime: {' '.join(str(error).split())}", file=sys.stderr)
         raise SystemExit(1) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _one_line_messages() -> Iterator[None]:
+    """Print warnings and log messages of nutime as one line each, and none of other packages."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        print(f"nutime: {' '.join(str(message).split())}", file=sys.stderr)
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("nutime: %(message)s"))
+    logger = logging.getLogger("nutime")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    with warnings.catch_warnings():
+        if not sys.warnoptions:  # python -W shows what it asks for
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("default", module="nutime")
+        warnings.showwarning = show
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)

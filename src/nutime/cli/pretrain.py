@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import sys
-import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nutime.cli.everyday import Device
+from nutime.cli.options import Device
+from nutime.cli.progress import progress_bars
+
+if TYPE_CHECKING:
+    from nutime.pretrain.loop import PretrainConfig, StepMetrics
 
 
 def pretrain(
+    context: typer.Context,
     corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="A corpus folder (`nutime corpus build`).")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run.")],
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the newest checkpoint.")] = False,
-    epochs: Annotated[float, typer.Option(help="Times the corpus is seen.")] = 100.0,
-    steps: Annotated[int | None, typer.Option(help="Steps, instead of epochs.")] = None,
-    batch: Annotated[int, typer.Option(help="Series a step, over all processes.")] = 2048,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue from the newest checkpoint, with the options of the run.")
+    ] = False,
+    epochs: Annotated[float, typer.Option(help="Passes over the corpus.")] = 100.0,
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps, instead of epochs.")] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Series per step, over all processes.")] = 2048,
     learning_rate: Annotated[float, typer.Option(help="Peak learning rate.")] = 2e-3,
-    smallest_crop: Annotated[float, typer.Option(help="Smallest share of a series a view shows.")] = 0.8,
-    pool: Annotated[str, typer.Option(help="What views are compared by: cls (the paper's) or cls+mean.")] = "cls",
-    masked: Annotated[float, typer.Option(help="Share of windows to hide and have predicted.")] = 0.0,
-    contrast: Annotated[float, typer.Option(help="Weight of finding a view among all others.")] = 0.0,
-    rescale: Annotated[float, typer.Option(help="How far to change level and scale of views.")] = 0.0,
+    smallest_crop: Annotated[float, typer.Option(help="Smallest share of a series in a view.")] = 0.8,
+    pool: Annotated[str, typer.Option(help="How views are compared: cls (as in the paper) or cls+mean.")] = "cls",
+    masked: Annotated[float, typer.Option(help="Share of windows to mask and predict.")] = 0.0,
+    contrast: Annotated[float, typer.Option(help="Weight of the contrastive loss.")] = 0.0,
+    rescale: Annotated[float, typer.Option(help="Strength of random changes of level and scale.")] = 0.0,
     sampling: Annotated[str, typer.Option(help="Draw sources by size, sqrt (of size) or uniform.")] = "size",
     seed: Annotated[int, typer.Option(help="Same seed, same run.")] = 0,
     network: Annotated[
         list[str] | None, typer.Option("--network", metavar="FIELD=VALUE", help="Change a field of NuTimeConfig.")
     ] = None,
     device: Device = None,
-    checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 1000,
-    log_every: Annotated[int, typer.Option(help="Steps between log lines.")] = 20,
-    probe_every: Annotated[int, typer.Option(help="Steps between probes.")] = 1000,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 1000,
+    log_every: Annotated[int, typer.Option(min=1, help="Steps between log lines.")] = 20,
+    probe_every: Annotated[int, typer.Option(min=1, help="Steps between probes.")] = 1000,
     probe_sets: Annotated[
         str, typer.Option("--probe", help="Archive sets to probe on, comma-separated; `none` for no probe.")
     ] = "bundled",
@@ -44,14 +52,21 @@ def pretrain(
     Example: `nutime pretrain corpus -o run --epochs 20`
     Many GPUs: `torchrun --nproc-per-node 8 -m nutime pretrain corpus -o run`
     """
+    if sampling not in ("size", "sqrt", "uniform"):
+        raise typer.BadParameter("use size, sqrt or uniform", param_hint="--sampling")
+    if not epochs > 0:
+        raise typer.BadParameter("must be above 0", param_hint="--epochs")
+    given = {name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"}  # type: ignore[union-attr]
+    if {"epochs", "steps"} <= given:
+        raise typer.BadParameter("choose one of them", param_hint="--epochs, --steps")
+
     from nutime.model.config import NuTimeConfig
     from nutime.pretrain import loop
     from nutime.pretrain.monitor import linear_probe_on, probe_data
 
-    if sampling not in ("size", "sqrt", "uniform"):
-        raise typer.BadParameter("use size, sqrt or uniform", param_hint="--sampling")
+    changes = _network_fields(network or [])
     config = loop.PretrainConfig(
-        network=NuTimeConfig(**_fields(network or [])),
+        network=NuTimeConfig(**changes),
         epochs=epochs,
         steps=steps,
         batch=batch,
@@ -67,11 +82,17 @@ def pretrain(
         probe_every=probe_every,
         checkpoint_every=checkpoint_every,
     )
-    warnings.formatwarning = lambda message, *rest, **more: f"nutime: {message}\n"
+    if resume:
+        _refuse_other_options(out, config, given - {"network"}, changes)
     first = int(os.environ.get("RANK", "0")) == 0
     probe = linear_probe_on(probe_data(probe_sets)) if first and probe_sets != "none" else None
-    with _Bar(shown=first) as bar:
-        complete = loop.pretrain(corpus, out, config, resume=resume, device=device, probe=probe, report=bar.update)
+    with progress_bars() as new_bar:
+        report = new_bar("pretraining")  # called in the first process only
+
+        def show(metrics: StepMetrics) -> None:
+            report(metrics.step, metrics.steps, _state(metrics))
+
+        complete = loop.pretrain(corpus, out, config, resume=resume, device=device, probe=probe, report=show)
     if not first:
         return
     if complete:
@@ -80,62 +101,49 @@ def pretrain(
         print(f"stopped; resume with: nutime pretrain {corpus} -o {out} --resume", file=sys.stderr)
 
 
-def _fields(assignments: list[str]) -> dict[str, Any]:
-    """Read FIELD=VALUE pairs, with values as numbers where the field is one."""
-    import dataclasses
+def _refuse_other_options(out: Path, config: PretrainConfig, given: set[str], network: dict[str, Any]) -> None:
+    """Refuse options that differ from those of the run to resume, which keeps its own.
 
+    Args:
+        out: folder of the run; one that has not begun takes any options.
+        config: the options of this command.
+        given: names of those on the command line.
+        network: fields of the network on the command line.
+    """
+    path = out / "run.json"
+    if not path.is_file():
+        return
+    stored = json.loads(path.read_text(encoding="utf-8"))["config"]
+    values = dataclasses.asdict(config)
+    options = [(name, values[name], stored.get(name)) for name in values if name in given]
+    options = [(f"--{name.replace('_', '-')} ", value, before) for name, value, before in options]
+    options += [(f"--network {name}=", value, stored["network"].get(name)) for name, value in network.items()]
+    for option, value, before in options:
+        if value != before:
+            raise ValueError(
+                f"{option}{value}: the run in {out} was started with {before} and keeps its options; "
+                "leave the option out, or start a run in another folder"
+            )
+
+
+def _network_fields(assignments: list[str]) -> dict[str, Any]:
+    """Parse FIELD=VALUE pairs by the types of the fields."""
     from nutime.model.config import NuTimeConfig
 
-    kinds: dict[str, Any] = {name: type(value) for name, value in dataclasses.asdict(NuTimeConfig()).items()}
+    types: dict[str, Any] = {name: type(value) for name, value in dataclasses.asdict(NuTimeConfig()).items()}
     values: dict[str, Any] = {}
     for assignment in assignments:
         name, _, text = assignment.partition("=")
-        if name not in kinds:
-            raise typer.BadParameter(f"{name!r} is not one of {', '.join(kinds)}", param_hint="--network")
+        if name not in types:
+            raise typer.BadParameter(f"{name!r} is not one of {', '.join(types)}", param_hint="--network")
         try:
-            values[name] = kinds[name](text)
+            values[name] = types[name](text)
         except ValueError:
-            raise typer.BadParameter(f"{assignment!r}: expected {kinds[name].__name__}") from None
+            raise typer.BadParameter(f"{assignment!r}: expected {types[name].__name__}") from None
     return values
 
 
-class _Bar:
-    """A progress bar on a terminal; a line now and then elsewhere."""
-
-    def __init__(self, shown: bool) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True, quiet=not shown)
-        self._console = console
-        self._bar = Progress(
-            TextColumn("pretraining"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[state]}"),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("pretraining", total=None, state="")
-        self._probe = ""
-
-    def __enter__(self) -> _Bar:
-        if self._console.is_terminal:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._console.is_terminal:
-            self._bar.stop()
-
-    def update(self, progress: Any) -> None:
-        if progress.probe is not None:
-            self._probe = f"  probe {progress.probe:.1%}"
-        state = (
-            f"loss {progress.loss:.4f}  lr {progress.learning_rate:.1e}  spread {progress.spread:.2f}  "
-            f"{progress.series_per_s:,.0f} series/s{self._probe}"
-        )
-        self._bar.update(self._task, completed=progress.step, total=progress.steps, state=state)
-        if not self._console.is_terminal and (progress.probe is not None or progress.step % 500 == 0):
-            self._console.print(f"step {progress.step}/{progress.steps}  {state}")
+def _state(metrics: StepMetrics) -> str:
+    state = f"loss {metrics.loss:.4f}  lr {metrics.learning_rate:.1e}  spread {metrics.spread:.2f}  "
+    state += f"{metrics.series_per_s:,.0f} series/s"
+    return state if metrics.probe is None else f"{state}  probe {metrics.probe:.1%}"

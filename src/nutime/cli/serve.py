@@ -1,4 +1,4 @@
-"""``nutime serve``: a model behind HTTP, for this machine unless told otherwise."""
+"""``nutime serve``: a model over HTTP, by default for this machine only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nutime.cli.everyday import Device
+from nutime.cli.options import Device
 from nutime.serve.limits import Limits
 
 DEFAULTS = Limits()
@@ -24,32 +24,32 @@ def serve(
             help="Folder saved by fit, cluster or detect; or an encoder: a folder or a shipped one (nutime-base).",
         ),
     ],
-    host: Annotated[str, typer.Option(help="Address to listen on; by default only this machine sees it.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[str, typer.Option(help="Address to listen on; by default this machine only.")] = ("127.0.0.1"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free one.")] = 8000,
     max_body: Annotated[int, typer.Option(min=1, metavar="BYTES", help="Largest body.")] = DEFAULTS.body_bytes,
-    max_series: Annotated[int, typer.Option(min=1, help="Most series a request; channels count.")] = (
+    max_series: Annotated[int, typer.Option(min=1, help="Most series per request; channels count.")] = (
         DEFAULTS.series
     ),
-    max_length: Annotated[int, typer.Option(min=1, help="Most points a series.")] = DEFAULTS.length,
-    max_requests: Annotated[int, typer.Option(min=1, help="Requests at a time; more are answered 429.")] = (
+    max_length: Annotated[int, typer.Option(min=1, help="Most points per series.")] = DEFAULTS.length,
+    max_requests: Annotated[int, typer.Option(min=1, help="Concurrent requests; others get status 429.")] = (
         DEFAULTS.requests
     ),
-    timeout: Annotated[float, typer.Option(min=0.001, metavar="SECONDS", help="Longest time for an answer.")] = (
+    timeout: Annotated[float, typer.Option(min=0.001, metavar="SECONDS", help="Longest time for a response.")] = (
         DEFAULTS.seconds
     ),
-    batch_series: Annotated[int, typer.Option(min=1, help="Series the model is asked about at a time.")] = (
+    batch_series: Annotated[int, typer.Option(min=1, help="Series per call of the model.")] = (
         DEFAULTS.batch_series
     ),
     batch_wait: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="How long a request waits for others to join it.")
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="How long a request waits to share a batch."),
     ] = DEFAULTS.batch_seconds,
     device: Device = None,
 ) -> None:
-    """Answer over HTTP: POST series as JSON or Arrow to /embed, /predict or /detect, as fits the model.
+    """Serve a model: POST series as JSON or Arrow to /embed, /predict or /detect, depending on the model.
 
-    /health says which, /openapi.json how, /metrics how it goes. A signal to end lets work in progress finish.
+    /health names the path, /openapi.json describes it, /metrics counts requests. On SIGTERM, requests in progress
+    are completed.
 
     Example: `nutime serve model --port 8000`
     """
@@ -74,7 +74,7 @@ def serve(
         print(f"nutime: everyone who can reach {host} can use the model", file=sys.stderr)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     print(f"{address}/{app.state.service.question} (Ctrl-C ends it)", flush=True)
-    # uvicorn drains, then raises the signal it was sent again: by then all is well.
+    # uvicorn completes open requests and then raises the signal again: the exit code is 0.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         uvicorn.Server(config).run(sockets=[listening])
@@ -83,7 +83,7 @@ def serve(
 
 
 def _bind(config: Any) -> Any:
-    """Return a socket that listens on the address of a configuration, or say why there is none."""
+    """Return a socket that listens on the address of a configuration."""
     import socket
 
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET

@@ -16,8 +16,8 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import PlainTextResponse
 from starlette.requests import ClientDisconnect
 
-from nutime.batch.answers import answers
-from nutime.data.results import Results
+from nutime.batch.apply import result_columns
+from nutime.batch.results import Results
 from nutime.data.series import Array
 from nutime.encoder import NuTime
 from nutime.serve.batching import Batcher
@@ -109,7 +109,7 @@ class Service:
 
     def _batch(self, series: list[Array]) -> Results:
         self.metrics.batches += 1
-        return answers(self.model, series)
+        return result_columns(self.model, series)
 
     def _check_channels(self, channels: int) -> None:
         if isinstance(self.model, NuTime):

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from nutime.data.results import Results
+from nutime.batch.results import Results
 from nutime.data.series import Array
 
 

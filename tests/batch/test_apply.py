@@ -1,9 +1,11 @@
-"""The local engine: from Parquet to Parquet, piece by piece, with the digits of the encoder itself."""
+"""A model applied to a stream of chunks gives the digits of the model itself, however the rows are divided."""
 
 import csv
 import json
 import subprocess
 import sys
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +18,11 @@ from parquet_sets import list_table, vectors, walks, write_set
 from typer.testing import CliRunner
 
 from nutime import NuTimeClassifier, NuTimeDetector
-from nutime.batch import parquet as tables
-from nutime.batch.answers import answers, pack, unpack
-from nutime.batch.local import run_local
-from nutime.batch.parquet import DataSet
+from nutime.batch import source as sources
+from nutime.batch.apply import apply_model, result_columns
+from nutime.batch.ray_engine import pack, unpack
+from nutime.batch.results import check_output
+from nutime.batch.source import Source
 from nutime.estimators.storage import open_model
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "batch_embed.py"
@@ -32,10 +35,20 @@ def refusal(call, *arguments):
     return str(caught.value)
 
 
+def run(address, model, out, **options):
+    """Check the output, apply the model and return the extent of the input, as a command does."""
+    extents = []
+    check_output(out, address)
+    apply_model(
+        model, Source(address).chunks(), out, observe=lambda extent, columns: extents.append(extent), **options
+    )
+    return reduce(or_, extents)
+
+
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(tables, "PIECE_ROWS", 16)
-    monkeypatch.setattr(tables, "AT_A_TIME", 7)
+    monkeypatch.setattr(sources, "PIECE_ROWS", 16)
+    monkeypatch.setattr(sources, "CHUNK_SIZE", 7)
 
 
 # ---- what comes out -----------------------------------------------------------------------------------
@@ -46,7 +59,7 @@ def small_pieces(monkeypatch):
 def test_a_folder_of_files_is_embedded_in_order_with_its_ids(tmp_path, encoder, out):
     X = walks()
     write_set(tmp_path / "in", X)
-    run_local(DataSet(str(tmp_path / "in")), encoder, str(tmp_path / out))
+    run(str(tmp_path / "in"), encoder, str(tmp_path / out))
     table = pq.read_table(tmp_path / out)
     assert table["id"].to_pylist() == [f"s{index}" for index in range(100)]
     np.testing.assert_array_equal(vectors(table), encoder.embed(X))
@@ -58,10 +71,9 @@ def test_every_row_is_read_once_however_rows_are_cut(tmp_path_factory, rows, gro
     path = tmp_path_factory.mktemp("cut") / "x.parquet"
     pq.write_table(list_table(walks(rows, 3)), path, row_group_size=group)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "PIECE_ROWS", piece)
-        patch.setattr(tables, "BATCH_ROWS", batch)
-        data = DataSet(str(path))
-        ids = [record.id for part in data.pieces() for record in data.records(part)]
+        patch.setattr(sources, "PIECE_ROWS", piece)
+        patch.setattr(sources, "_BATCH_ROWS", batch)
+        ids = [name for chunk in Source(str(path)).chunks() for name in chunk.columns["id"]]
     assert ids == [f"s{index}" for index in range(rows)]
 
 
@@ -69,7 +81,7 @@ def test_every_row_is_read_once_however_rows_are_cut(tmp_path_factory, rows, gro
 def test_lists_of_unequal_length_and_missing_values_are_embedded(tmp_path, encoder):
     series = [[1.0, 2.0, None, 4.0], [5.0, 6.0], *[[float(i), 1.0, 2.0] for i in range(20)]]
     pq.write_table(pa.table({"values": pa.array(series, pa.list_(pa.float64()))}), tmp_path / "x.parquet")
-    extent = run_local(DataSet(str(tmp_path / "x.parquet")), encoder, str(tmp_path / "o.parquet"))
+    extent = run(str(tmp_path / "x.parquet"), encoder, str(tmp_path / "o.parquet"))
     assert extent == (22, 1, 2, 4)
     expected = encoder.embed([np.array(values, dtype=float) for values in series])
     np.testing.assert_array_equal(vectors(pq.read_table(tmp_path / "o.parquet")), expected)
@@ -79,7 +91,7 @@ def test_numeric_columns_are_a_series_a_row(tmp_path, encoder):
     X = walks(20)
     columns = {"label": ["a", "b"] * 10, **{f"t{index}": column for index, column in enumerate(X.T)}}
     pq.write_table(pa.table(columns), tmp_path / "x.parquet")
-    run_local(DataSet(str(tmp_path / "x.parquet")), encoder, str(tmp_path / "o.parquet"))
+    run(str(tmp_path / "x.parquet"), encoder, str(tmp_path / "o.parquet"))
     table = pq.read_table(tmp_path / "o.parquet")
     assert table["label"].to_pylist() == ["a", "b"] * 10
     np.testing.assert_array_equal(vectors(table), encoder.embed(X))
@@ -89,7 +101,7 @@ def test_numeric_columns_are_a_series_a_row(tmp_path, encoder):
 def test_a_table_with_a_point_a_row_is_not_cut_within_a_series(tmp_path, encoder):
     points = {"id": np.repeat(["a", "b"], 30), "time": np.tile(np.arange(30), 2), "value": walks(1, 60)[0]}
     pq.write_table(pa.table(points), tmp_path / "x.parquet")
-    extent = run_local(DataSet(str(tmp_path / "x.parquet")), encoder, str(tmp_path / "o.parquet"))
+    extent = run(str(tmp_path / "x.parquet"), encoder, str(tmp_path / "o.parquet"))
     assert extent == (2, 1, 30, 30)
     assert pq.read_table(tmp_path / "o.parquet")["id"].to_pylist() == ["a", "b"]
 
@@ -100,9 +112,8 @@ def test_any_fsspec_address_is_read_and_written(encoder):
     X = walks(10)
     with fsspec.open("memory://remote/in/x.parquet", "wb") as file:
         pq.write_table(list_table(X), file)
-    run_local(DataSet("memory://remote/in"), encoder, "memory://remote/out")
-    written = tables.files_of("memory://remote/out")
-    with fsspec.open(written[0], "rb") as file:
+    run("memory://remote/in", encoder, "memory://remote/out")
+    with fsspec.open("memory://remote/out/part-000000.parquet", "rb") as file:
         np.testing.assert_array_equal(vectors(pq.read_table(file)), encoder.embed(X))
 
 
@@ -110,8 +121,8 @@ def test_a_model_that_travelled_answers_the_same(encoder):
     X = list(walks(12)[:, None])
     detector = NuTimeDetector(encoder=encoder).fit(X)
     for model in (encoder, detector):
-        for name, column in answers(model, X).items():
-            np.testing.assert_array_equal(answers(unpack(pack(model)), X)[name], column)
+        for name, column in result_columns(model, X).items():
+            np.testing.assert_array_equal(result_columns(unpack(pack(model)), X)[name], column)
 
 
 def test_an_encoder_and_an_estimator_are_both_opened_by_folder(tmp_path, encoder):
@@ -130,7 +141,7 @@ def test_a_bad_series_is_named_by_its_place_in_its_file_and_leaves_nothing_behin
     X[37] = np.nan
     pq.write_table(list_table(X), tmp_path / "x.parquet")
     for out in ("o.parquet", "o"):
-        message = refusal(run_local, DataSet(str(tmp_path / "x.parquet")), encoder, str(tmp_path / out))
+        message = refusal(run, str(tmp_path / "x.parquet"), encoder, str(tmp_path / out))
         assert message == f"{tmp_path / 'x.parquet'}: series 37: has only NaN; expected at least one value"
     assert [path.name for path in tmp_path.iterdir()] == ["x.parquet"]
 
@@ -139,7 +150,7 @@ def test_files_that_do_not_go_together_are_refused_before_any_work(tmp_path, enc
     write_set(tmp_path / "in", walks(10))
     table = pq.read_table(tmp_path / "in" / "1.parquet").drop_columns(["id"])
     pq.write_table(table, tmp_path / "in" / "1.parquet")
-    message = refusal(run_local, DataSet(str(tmp_path / "in")), encoder, str(tmp_path / "o"))
+    message = refusal(run, str(tmp_path / "in"), encoder, str(tmp_path / "o"))
     assert "1.parquet: differs from" in message
 
 
@@ -147,22 +158,22 @@ def test_files_that_do_not_go_together_are_refused_before_any_work(tmp_path, enc
 def test_an_address_with_nothing_to_read_is_refused(tmp_path, monkeypatch, encoder, address):
     monkeypatch.chdir(tmp_path)
     Path("empty").mkdir()
-    assert address in refusal(run_local, DataSet(address), encoder, "o")
+    assert address in refusal(run, address, encoder, "o")
 
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path, encoder):
     (tmp_path / "x.parquet").write_bytes(b"PAR1 not really")
-    message = refusal(run_local, DataSet(str(tmp_path / "x.parquet")), encoder, str(tmp_path / "o"))
+    message = refusal(run, str(tmp_path / "x.parquet"), encoder, str(tmp_path / "o"))
     assert message.startswith(f"{tmp_path / 'x.parquet'}: cannot be read")
 
 
 def test_results_replace_neither_the_input_nor_a_folder_with_something_in_it(tmp_path, encoder):
-    data = DataSet(str(write_set(tmp_path / "in", walks(10))))
+    data = str(write_set(tmp_path / "in", walks(10)))
     for out in ("in", "in/out", "in/out.parquet"):
-        assert "is the input or lies in it" in refusal(run_local, data, encoder, str(tmp_path / out))
+        assert "is the input or inside it" in refusal(run, data, encoder, str(tmp_path / out))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
-    assert "is there already" in refusal(run_local, data, encoder, str(tmp_path / "out"))
+    assert "exists already" in refusal(run, data, encoder, str(tmp_path / "out"))
 
 
 # ---- the commands -------------------------------------------------------------------------------------

@@ -1,10 +1,14 @@
-"""The everyday commands: what a user with a file gets, and what is said when something is wrong."""
+"""The commands over series: their results, and their messages when something is wrong."""
 
 import csv
 import io
 import json
+import logging
+import signal
 import subprocess
 import sys
+import time
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +17,9 @@ import pytest
 import torch
 
 from nutime import NuTimeClassifier, NuTimeClusterer, NuTimeDetector, NuTimeEmbedder
-from nutime.cli import main
-from nutime.cli.everyday import SHIPPED, Pool
+from nutime.batch.source import CHUNK_SIZE, Chunk
+from nutime.cli import main, progress
+from nutime.cli.options import SHIPPED, Pool
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.classifier import STRATEGIES
 from nutime.model.config import NuTimeConfig
@@ -101,7 +106,7 @@ def test_help_shows_an_example(nutime, command):
 
 
 def test_options_offer_what_the_library_has():
-    from nutime.cli.transfer import Strategy
+    from nutime.cli.commands import Strategy
 
     assert SHIPPED == DEFAULT_WEIGHTS
     assert tuple(Pool) == POOLS
@@ -163,7 +168,7 @@ MISTAKES = {
         "detect three.ts --reference one.csv -o OUT.csv --weights TINY",
         "three.ts: X has 3 channel(s)",
     ],
-    "a folder that is no model": ["predict . plain.csv -o OUT.csv", "estimator.json: not a readable estimator"],
+    "a folder that is no model": ["predict . plain.csv -o OUT.csv", ".: is not a folder saved by nutime fit"],
 }
 
 
@@ -182,6 +187,95 @@ def test_a_mistake_is_one_line_and_exit_code_1_and_leaves_nothing(
     assert {path.name for path in tmp_path.iterdir()} == set(FILES)
 
 
+def test_a_missing_file_or_column_is_reported_before_torch_is_imported(tmp_path, train):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "estimator.json").write_text("{}")
+    out = ["-o", str(tmp_path / "out.csv")]
+    for arguments in (
+        ["embed", "nowhere.csv", *out],
+        ["cluster", str(train), *out, "--label", "sped"],
+        ["fit", "nowhere.csv", "-o", str(tmp_path / "new")],
+        ["fit", str(train), "-o", str(tmp_path / "model"), "--label", "speed", "--id", "patient"],
+        ["predict", str(tmp_path / "model"), "nowhere.parquet", *out],
+        ["predict", "nowhere", str(train), *out],
+        ["detect", str(train), "--label", "speed", "--id", "patient", "--reference", "nowhere.csv", *out],
+    ):
+        code = f"""
+import sys
+from nutime.cli.main import main
+sys.argv = {["nutime", *arguments]!r}
+try:
+    main()
+except SystemExit as end:
+    print(end.code, *{{"torch", "sklearn"}} & set(sys.modules))
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert (done.stdout, done.stderr.count("\n")) == ("1\n", 1), (arguments, done)
+
+
+def start(*arguments):
+    """Start the command as a process of its own that reads standard input."""
+    command = [sys.executable, "-m", "nutime", *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_results_of_the_first_series_are_written_before_the_last_are_read(weights):
+    process = start("embed", "-", "-o", "-", "--weights", weights)
+    process.stdin.write("id,a,b,c\n" + "".join(f"s{index},1,2,{index}\n" for index in range(CHUNK_SIZE)))
+    process.stdin.flush()
+    lines = [process.stdout.readline() for _ in range(1 + CHUNK_SIZE)]
+    assert process.poll() is None
+    assert lines[0].startswith("id,e0,e1,")
+    assert lines[-1].startswith(f"s{CHUNK_SIZE - 1},")
+    out, _ = process.communicate("last,3,2,1\n")
+    assert out.startswith("last,")
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out"])
+@pytest.mark.usefixtures("ctrl_c")
+def test_a_command_that_is_interrupted_leaves_nothing_behind(tmp_path, weights, number, code, name):
+    process = start("embed", "-", "-o", tmp_path / name, "--weights", weights)
+    process.stdin.write("1,2,3\n" * (2 * CHUNK_SIZE))
+    process.stdin.flush()
+    end = time.monotonic() + 60
+    while not list(tmp_path.iterdir()) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert list(tmp_path.iterdir()), "the output was never begun"
+    process.send_signal(number)
+    _, errors = process.communicate()
+    assert (process.returncode, errors) == (code, "")
+    assert not list(tmp_path.iterdir())
+
+
+def test_progress_is_printed_as_lines_where_there_is_no_terminal(
+    nutime, tmp_path, train, weights, chosen, monkeypatch
+):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    done = nutime("embed", train, "-o", tmp_path / "e.csv", "--weights", weights, *chosen)
+    assert done.err == "nutime: series: 24\n"
+    done = nutime("fit", train, "-o", tmp_path / "model", "--weights", weights, *chosen)
+    assert "nutime: fitting: 5 of 6 (83%)\n" in done.err
+
+
+def test_warnings_of_other_packages_are_not_shown_and_those_of_nutime_are_one_line(nutime, monkeypatch):
+    import typer
+
+    def warn():
+        warnings.warn_explicit("of another package", DeprecationWarning, "other.py", 1, module="torch.nn")
+        warnings.warn_explicit("two\nlines", UserWarning, "series.py", 1, module="nutime.data.series")
+        logging.getLogger("torch").info("of another package")
+        logging.getLogger("nutime.data").info("resampled")
+
+    app = typer.Typer()
+    app.command()(warn)
+    monkeypatch.setattr(main, "app", app)
+    assert nutime().err == "nutime: two lines\nnutime: resampled\n"
+
+
 WRONG_USAGE = [
     "embed in.csv",
     "embed in.csv -o out.csv --pool median",
@@ -191,6 +285,9 @@ WRONG_USAGE = [
     "fit in.csv -o model --holdout 0.2 --folds 5",
     "fit in.csv -o model --epochs 3",
     "fit in.csv -o model --n-models 3",
+    "fit in.csv -o model --n-estimators 3",
+    "fit in.csv -o model --class-weight heavy",
+    "embed in.csv -o out.csv --length 0",
     "cluster in.csv -o out.csv -k 0",
     "detect in.csv -o out.csv --contamination 0.6",
 ]
@@ -227,6 +324,13 @@ def test_embed_takes_the_pool_asked_for(nutime, tmp_path, train, weights, chosen
     nutime("embed", train, "-o", tmp_path / "e.npz", "--pool", "cls", "--weights", weights, *chosen)
     with np.load(tmp_path / "e.npz") as found:
         assert found["e"].shape == (24, 32)
+
+
+def test_embed_resizes_to_the_length_asked_for(nutime, tmp_path, train, weights, chosen):
+    nutime("embed", train, "-o", tmp_path / "e.npz", "--length", 64, "--weights", weights, *chosen)
+    with np.load(tmp_path / "e.npz") as found:
+        expected = NuTime.from_pretrained(weights).embed(list(waves()[0]), length=64)
+        np.testing.assert_array_equal(found["e"], expected)
 
 
 def test_embed_accepts_series_of_unequal_length_with_gaps(nutime, tmp_path, weights):
@@ -278,6 +382,50 @@ def test_fit_prints_accuracy_confusions_and_where_the_model_is(nutime, tmp_path,
     assert done.err == ""
 
 
+def test_fit_ends_with_the_commands_to_use_the_model(nutime, tmp_path, train, weights, chosen):
+    folder = tmp_path / "my model"
+    done = nutime("fit", train, "-o", folder, "--weights", weights, *chosen)
+    assert done.out.splitlines()[-5:] == [
+        "Next steps:",
+        f"  nutime predict '{folder}' NEW.csv -o predictions.csv",
+        f"  nutime export '{folder}' -o model.onnx",
+        f"  nutime serve '{folder}'",
+        f"  nutime explore {train}",
+    ]
+
+
+@pytest.mark.parametrize("command", ["fit", "cluster", "detect"])
+def test_a_model_is_replaced_only_by_force(nutime, tmp_path, train, weights, chosen, command):
+    place = ["-o", tmp_path / "model"]
+    if command != "fit":
+        place = ["-o", tmp_path / "out.csv", "--save", tmp_path / "model"]
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "estimator.json").write_text("mine")
+    done = nutime(command, train, *place, "--weights", weights, *chosen)
+    assert done.code == 1
+    assert done.err == f"nutime: {tmp_path / 'model'}: exists already; give --force to replace it, " + (
+        "or name another folder\n"
+    )
+    assert (tmp_path / "model" / "estimator.json").read_text() == "mine"
+    assert not (tmp_path / "out.csv").exists()
+    assert nutime(command, train, *place, "--weights", weights, *chosen, "--force").code == 0
+    assert (tmp_path / "model" / "estimator.json").read_text() != "mine"
+
+
+def test_fit_weights_classes_alike(nutime, tmp_path, train, weights, chosen):
+    nutime("fit", train, "-o", tmp_path / "m", "--weights", weights, *chosen, "--class-weight", "balanced")
+    assert NuTimeClassifier.load(tmp_path / "m").class_weight == "balanced"
+
+
+def test_fit_leaves_out_series_without_a_label():
+    from nutime.cli.commands import _labelled
+
+    chunk = Chunk([np.ones((1, 3)) * index for index in range(3)], {"label": np.array(["a", "", "b"])}, "in.csv")
+    series, labels, unlabelled = _labelled([chunk])
+    assert [values[0, 0] for values in series] == [0, 2]
+    assert (labels.tolist(), unlabelled) == (["a", "b"], 1)
+
+
 def test_fit_measures_on_a_hold_out(nutime, tmp_path, train, weights, chosen):
     done = nutime("fit", train, "-o", tmp_path / "m", "--weights", weights, *chosen, "--holdout", 0.25, "--json")
     described = json.loads(done.out)
@@ -306,7 +454,7 @@ def test_many_classes_are_shown_by_their_confusions(nutime, tmp_path, weights):
     (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
     done = nutime("fit", tmp_path / "in.csv", "-o", tmp_path / "model", "--weights", weights)
     assert "most often confused" in done.out
-    assert len(done.out.splitlines()) < 15
+    assert "predicted →" not in done.out
 
 
 def test_a_label_that_looks_like_markup_is_printed_as_it_is(nutime, tmp_path, weights):
@@ -471,9 +619,9 @@ def test_detect_marks_what_the_library_marks(nutime, tmp_path, train, weights, c
         np.testing.assert_array_equal(found["is_anomaly"], detector.predict(X) == -1)
 
 
-def test_detect_says_that_it_learned_from_the_same_series(nutime, tmp_path, train, weights, chosen):
+def test_detect_says_that_it_was_trained_on_the_same_series(nutime, tmp_path, train, weights, chosen):
     done = nutime("detect", train, "-o", tmp_path / "d.csv", "--weights", weights, *chosen)
-    assert "Learned from the same series" in done.out
+    assert "Trained on the same series" in done.out
     assert "Anomalies: 1 of 24" in done.out
 
 

@@ -1,0 +1,93 @@
+"""A model applied to a stream of series on this machine: memory does not grow with the input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nutime.batch.results import Results, open_results
+from nutime.batch.source import Chunk, Extent
+from nutime.data.series import Array
+from nutime.encoder import NuTime
+from nutime.estimators.classifier import NuTimeClassifier
+from nutime.estimators.clusterer import NuTimeClusterer
+from nutime.estimators.detector import NuTimeDetector
+
+DEFAULT_POOL = "cls+mean"
+
+#: Called with the extent and the results of every chunk, in the order of the input.
+Observe: TypeAlias = Callable[[Extent, Results], None]
+
+
+def ignore(extent: Extent, columns: Results) -> None:
+    """Do nothing with a chunk of results."""
+
+
+def apply_model(
+    model: Any,
+    chunks: Iterable[Chunk],
+    out: str,
+    *,
+    pool: str = DEFAULT_POOL,
+    length: int | None = None,
+    observe: Observe = ignore,
+) -> None:
+    """Apply a model to every chunk, and write the results as :func:`~nutime.batch.results.open_results` does.
+
+    Args:
+        model: an encoder or a fitted estimator.
+        chunks: the input; one chunk at a time is held in memory.
+        out: where results are written.
+        pool, length: for an encoder, as in :meth:`nutime.NuTime.embed`.
+        observe: called after every chunk.
+    """
+    with open_results(out) as write:
+        for chunk in chunks:
+            columns = chunk_results(model, chunk, pool, length)
+            write(columns, chunk.part)
+            observe(Extent.of(chunk.series), columns)
+
+
+def chunk_results(model: Any, chunk: Chunk, pool: str = DEFAULT_POOL, length: int | None = None) -> Results:
+    """Return ids, labels and the model's results for a chunk; an error begins with the address of the chunk."""
+    try:
+        return {**chunk.columns, **result_columns(model, chunk.series, pool, length)}
+    except ValueError as error:  # for example, other channels than the model was fitted with
+        raise ValueError(f"{chunk.address}: {error}") from None
+
+
+def result_columns(
+    model: Any, series: list[Array], pool: str = DEFAULT_POOL, length: int | None = None
+) -> Results:
+    """Return a model's results as columns with one row per series.
+
+    Args:
+        model: an encoder (vectors, ``e``) or a fitted estimator: class and probabilities (``predicted``,
+            ``p_…``), ``cluster``, or ``score`` and ``is_anomaly``.
+        series: finite series, as :func:`~nutime.data.series.as_series` returns them.
+        pool, length: for an encoder; an estimator has its own.
+    """
+    match model:
+        case NuTime():
+            return {"e": model.embed(series, pool=pool, length=length)}
+        case NuTimeClassifier():
+            probabilities = model.predict_proba(series)
+            names = _label_texts(model.classes_)
+            columns = {f"p_{name}": column for name, column in zip(names, probabilities.T, strict=True)}
+            return {"predicted": names[probabilities.argmax(axis=1)], **columns}
+        case NuTimeClusterer():
+            return {"cluster": model.predict(series)}
+        case NuTimeDetector():
+            score = model.anomaly_score(series)
+            return {"score": score, "is_anomaly": score > 1 - model.contamination}
+        case _:
+            return {"e": model.transform(series)}
+
+
+def _label_texts(classes: NDArray[Any]) -> NDArray[Any]:
+    """Return labels as file readers return them: the class 1.0 in Python is the class 1 of a file."""
+    integral = classes.dtype.kind == "f" and bool((classes == np.round(classes)).all())
+    return (classes.astype(np.int64) if integral else classes).astype(np.str_)

@@ -1,0 +1,315 @@
+"""Input of any size, read in chunks: the one path from an address to series for all commands.
+
+An address is a file in one of :data:`~nutime.data.formats.read.FORMATS`, ``-`` for CSV on standard input, the name
+of an archive set, or a Parquet data set: a ``.parquet`` file, a folder of them (read in the order of their names),
+or an fsspec address of either.
+
+Chunk boundaries depend on the data alone. A Parquet data set is divided into pieces, each a range of rows of one
+file, and a piece into chunks of :data:`CHUNK_SIZE` series. Whichever worker computes a piece, and however often,
+the digits are the same. A Parquet file in the long format (one row per point) is one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+
+import numpy as np
+
+from nutime.batch.results import PARQUET, Results, filesystem
+from nutime.data.formats.arrow import columns_of, records_of
+from nutime.data.formats.read import Split, is_series_file, read_records
+from nutime.data.formats.source import CHOOSE, FormatError, InputFile, Record
+from nutime.data.series import Array, as_series
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHUNK_SIZE = 256  # series given to the model together
+PIECE_ROWS = 16_384  # rows of a Parquet file that a worker reads: the work repeated after a worker has died
+_BATCH_ROWS = 1024  # rows of a Parquet file decoded together
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a table is read; a column is given by name or by position and found by its usual names otherwise."""
+
+    label_column: str | None = None
+    id_column: str | None = None
+
+
+class Extent(NamedTuple):
+    """Number of series, of their channels, and the shortest and longest length."""
+
+    series: int
+    channels: int
+    shortest: int
+    longest: int
+
+    @classmethod
+    def of(cls, series: list[Array]) -> Self:
+        """Measure series."""
+        lengths = [values.shape[1] for values in series]
+        return cls(len(series), len(series[0]), min(lengths), max(lengths))
+
+    def __or__(self, other: Extent) -> Extent:
+        """Return the extent of both together."""
+        shortest, longest = min(self.shortest, other.shortest), max(self.longest, other.longest)
+        return Extent(self.series + other.series, self.channels, shortest, longest)
+
+
+class Chunk(NamedTuple):
+    """Consecutive series of an input, finite as :func:`~nutime.data.series.as_series` returns them.
+
+    Attributes:
+        series: ``(channels, length)`` each.
+        columns: ``id`` and ``label`` where the input has them; the label of an unlabelled series is "".
+        address: the file they come from, for error messages.
+        part: the file of results they belong to, where results are a folder.
+    """
+
+    series: list[Array]
+    columns: Results
+    address: str
+    part: int = 0
+
+    @classmethod
+    def joined(cls, chunks: Iterable[Chunk]) -> Chunk:
+        """Return all chunks of a stream as one."""
+        chunks = list(chunks)
+        first = chunks[0]
+        columns = {name: np.concatenate([chunk.columns[name] for chunk in chunks]) for name in first.columns}
+        return first._replace(series=[values for chunk in chunks for values in chunk.series], columns=columns)
+
+
+class Piece(NamedTuple):
+    """Rows ``start`` to ``stop`` of a Parquet file, and its number among all pieces."""
+
+    number: int
+    address: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """The series at an address.
+
+    Attributes:
+        address: see the module.
+        options: how its tables are read.
+        split: what to read of an archive set or of a file with several sets; None reads all.
+    """
+
+    address: str
+    options: ReadOptions = ReadOptions()
+    split: Split | None = None
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Iterate over all series in the order of the input.
+
+        Raises:
+            ValueError: one line that begins with the address.
+        """
+        if not is_parquet(self.address):
+            return _chunks(self._records(), "standard input" if self.address == "-" else self.address)
+        return (chunk for piece in self.pieces for chunk in self.piece_chunks(piece))
+
+    def opened(self) -> tuple[Chunk, Iterator[Chunk]]:
+        """Return the first chunk, and all chunks including the first.
+
+        What is wrong with a path or with columns is found here, before a model is loaded.
+        """
+        chunks = self.chunks()
+        first = next(chunks)
+        return first, chain([first], chunks)
+
+    @property
+    def count(self) -> int | None:
+        """The number of series, where it is known without reading them."""
+        if not is_parquet(self.address) or self._plan[1].is_long:
+            return None
+        return sum(piece.stop - piece.start for piece in self.pieces)
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """The pieces of a Parquet data set, from its files' footers alone.
+
+        Raises:
+            FormatError: there is no file, one cannot be read, or the columns of two files do not agree.
+        """
+        pieces: list[Piece] = []
+        for address, rows in self._plan[0].items():
+            size = max(rows, 1) if self._plan[1].is_long else PIECE_ROWS
+            for start in range(0, rows, size):
+                pieces.append(Piece(len(pieces), address, start, min(start + size, rows)))
+        if not pieces:
+            raise FormatError(f"{self.address}: holds no series")
+        return pieces
+
+    def piece_chunks(self, piece: Piece) -> Iterator[Chunk]:
+        """Iterate over the series of a piece of a Parquet data set."""
+        return _chunks(self._piece_records(piece), piece.address, piece.number, piece.start)
+
+    def _piece_records(self, piece: Piece) -> Iterator[Record]:
+        source = self._input_file(piece.address)
+        with source.decoding(), _open(piece.address) as file:
+            columns, lists = columns_of(source, file.schema_arrow)
+            yield from records_of(source, columns, lists, _rows_of(file, piece.start, piece.stop))
+
+    @cached_property
+    def _plan(self) -> tuple[dict[str, int], _Kind]:
+        """The rows of every file, and what all files have in common."""
+        rows: dict[str, int] = {}
+        first: _Kind | None = None
+        for address in _files_of(self.address):
+            source = self._input_file(address)
+            with source.decoding(), _open(address) as file:
+                columns, lists = columns_of(source, file.schema_arrow)
+                rows[address] = file.metadata.num_rows
+            channels = len(columns.values) if lists or columns.is_long else 1
+            kind = _Kind(channels, columns.label is not None, columns.id is not None, columns.is_long)
+            first = first or kind
+            if kind != first:
+                raise source.error(f"differs from {next(iter(rows))} in its channels, labels or ids; {CHOOSE}")
+        assert first is not None  # there is at least one file
+        return rows, first
+
+    def _input_file(self, address: str) -> InputFile:
+        # A Path would replace the two slashes of a remote address by one.
+        return InputFile(
+            cast(Path, address), label_column=self.options.label_column, id_column=self.options.id_column
+        )
+
+    def _records(self) -> Iterator[Record]:
+        address, options = self.address, self.options
+        if address == "-" or Path(address).is_file() or is_series_file(address):
+            return read_records(
+                address, self.split, label_column=options.label_column, id_column=options.id_column
+            )
+        if options != ReadOptions():
+            raise ValueError(f"{address}: no such file; label and id columns can be chosen in files only")
+        return _archive_records(address, self.split)
+
+
+class _Kind(NamedTuple):
+    """What the files of a Parquet data set must have in common."""
+
+    channels: int
+    labels: bool
+    ids: bool
+    is_long: bool
+
+
+def is_parquet(address: str) -> bool:
+    """Return whether an address is a Parquet data set: a file, a folder with some, or remote."""
+    if address.lower().endswith(PARQUET) or "://" in address:
+        return True
+    return Path(address).is_dir() and any(Path(address).rglob(f"*{PARQUET}"))
+
+
+def input_columns(records: list[Record]) -> Results:
+    """Return the columns of the input that results repeat: ids and labels, where there are any."""
+    columns = {"id": [record.id for record in records], "label": [record.label for record in records]}
+    return {
+        name: np.array(["" if text is None else text for text in texts], np.str_)
+        for name, texts in columns.items()
+        if any(text is not None for text in texts)
+    }
+
+
+def _chunks(records: Iterator[Record], address: str, part: int = 0, start: int = 0) -> Iterator[Chunk]:
+    """Apply the input contract to records; ``start`` is the index of the first in its file."""
+    channels, names = 0, ["id", "label"]
+    while records_of_chunk := list(islice(records, CHUNK_SIZE)):
+        series = _clean(records_of_chunk, address, start)
+        columns = input_columns(records_of_chunk)
+        if not channels:
+            channels, names = len(series[0]), list(columns)
+        if len(series[0]) != channels:
+            raise FormatError(
+                f"{address}: series {start}: has {len(series[0])} channel(s), earlier series have {channels}"
+            )
+        if new := [name for name in columns if name not in names]:
+            raise FormatError(f"{address}: series before {start} have no {new[0]}, later ones have")
+        blank = np.full(len(series), "")
+        yield Chunk(series, {name: columns.get(name, blank) for name in names}, address, part)
+        start += len(series)
+
+
+def _clean(records: list[Record], address: str, start: int) -> list[Array]:
+    try:
+        return as_series([record.values for record in records])
+    except ValueError as first_error:
+        for index, record in enumerate(records, start):  # find the series, to name it by its index in the file
+            try:
+                as_series([record.values])
+            except ValueError as error:
+                raise FormatError(f"{address}: {str(error).replace('series 0', f'series {index}', 1)}") from None
+        raise FormatError(f"{address}: {first_error}") from None
+
+
+def _archive_records(name: str, split: Split | None) -> Iterator[Record]:
+    from nutime.data.archives import find_set, load_dataset
+
+    try:
+        find_set(name)
+    except ValueError as error:
+        what = "is a folder, not a file" if Path(name).is_dir() else "no such file"
+        raise ValueError(f"{name}: {what}, and {error}") from None
+    for part in [split] if split else ["train", "test"]:
+        dataset = load_dataset(name, split=part)
+        for values, label in zip(dataset.X, dataset.y, strict=True):
+            yield Record(np.atleast_2d(values), str(label))
+
+
+def _files_of(address: str) -> list[str]:
+    """Return the addresses of a data set's files, in the order of their names."""
+    system, path = filesystem(address)
+    try:
+        if not system.isdir(path):
+            if not system.exists(path):
+                raise FormatError(f"{address}: no such file or folder")
+            return [address]
+        names = sorted(name for name in system.find(path) if _is_visible_parquet(name[len(path) :]))
+    except OSError as error:
+        raise FormatError(f"{address}: cannot be read: {error}") from error
+    if not names:
+        raise FormatError(f"{address}: a folder without {PARQUET} files")
+    return [str(system.unstrip_protocol(name)) if "://" in address else name for name in names]
+
+
+def _is_visible_parquet(name: str) -> bool:
+    """Return whether a path inside a data set belongs to it; names that begin with . or _ do not."""
+    return name.lower().endswith(PARQUET) and not any(part[:1] in "._" for part in name.split("/") if part)
+
+
+@contextmanager
+def _open(address: str) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    system, path = filesystem(address)
+    # Buffering ahead would hold the whole file in memory.
+    with system.open(path, "rb") as raw, pq.ParquetFile(raw, pre_buffer=False) as file:
+        yield file
+
+
+def _rows_of(file: Any, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+    """Iterate over a range of rows; of a row group that begins before it, the first rows are read and dropped."""
+    sizes = [file.metadata.row_group(index).num_rows for index in range(file.num_row_groups)]
+    ends = np.cumsum(sizes)
+    groups = [index for index, end in enumerate(ends) if end > start and end - sizes[index] < stop]
+    row = int(ends[groups[0]]) - sizes[groups[0]]
+    for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=groups):
+        first = max(start - row, 0)
+        rows = batch.slice(first, max(min(stop - row, len(batch)) - first, 0))
+        row += len(batch)
+        if len(rows):
+            yield rows
+        if row >= stop:
+            return

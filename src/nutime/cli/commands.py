@@ -1,0 +1,439 @@
+"""``nutime embed``, ``fit``, ``predict``, ``cluster`` and ``detect``: from series to results.
+
+All commands read a stream of chunks (:mod:`nutime.batch.source`) and write results chunk by chunk. Outputs, paths
+and columns are checked before the model is loaded. ``fit``, ``cluster`` and ``detect`` without a reference need
+all series and collect the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nutime.cli.options import (
+    INPUT_HELP,
+    SHIPPED,
+    AsJson,
+    Device,
+    Engine,
+    EngineOption,
+    Force,
+    Input,
+    Length,
+    Output,
+    Pool,
+    Save,
+    Weights,
+    Workers,
+    reads_series,
+)
+from nutime.cli.progress import progress_bars
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from nutime import NuTime, NuTimeClassifier
+    from nutime.batch.results import Results
+    from nutime.batch.source import Chunk, Extent, ReadOptions, Source
+    from nutime.cli import summaries
+    from nutime.data.series import Array
+
+FOLDS = 5
+HOLDOUT = 0.2
+
+
+class Strategy(StrEnum):
+    """How a classifier is trained."""
+
+    PROBE = "probe"
+    FINETUNE = "finetune"
+
+
+class ClassWeight(StrEnum):
+    """How classes are weighted."""
+
+    BALANCED = "balanced"
+
+
+@reads_series
+def embed(
+    source: Input,
+    out: Output,
+    read: ReadOptions,
+    pool: Annotated[Pool, typer.Option(help="How tokens become a vector.")] = Pool.BOTH,
+    length: Length = None,
+    weights: Weights = SHIPPED,
+    engine: EngineOption = Engine.LOCAL,
+    workers: Workers = None,
+    device: Device = None,
+    as_json: AsJson = False,
+) -> None:
+    """Turn every series into a vector: columns e0, e1, … beside its id and label.
+
+    Example: `nutime embed series.csv -o embeddings.parquet`
+    """
+    from nutime.batch.source import Source
+    from nutime.cli import summaries
+
+    _check_outputs(out, as_json, source)
+    _check_engine(engine, workers, device, source, out)
+    series = Source(source, read)
+    _, chunks = series.opened()
+    encoder = _load_encoder(weights, device)
+    options = {"pool": pool.value, "length": length}
+    document, page = _apply(encoder, series, chunks, out, engine, workers, **options)
+    summaries.show({**document, "pool": pool.value}, page, as_json, out)
+
+
+@reads_series
+def fit(
+    source: Annotated[
+        str, typer.Argument(metavar="TRAIN", show_default=False, help=f"Labelled series: {INPUT_HELP}.")
+    ],
+    out: Annotated[
+        str, typer.Option("--out", "-o", metavar="MODEL_DIR", show_default=False, help="Folder of the model.")
+    ],
+    read: ReadOptions,
+    strategy: Annotated[
+        Strategy, typer.Option(help="Train a linear model on the frozen encoder, or the whole network.")
+    ] = Strategy.PROBE,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, show_default=False, help="For finetune: passes over the series (100).")
+    ] = None,
+    n_estimators: Annotated[
+        int | None, typer.Option(min=1, show_default=False, help="For finetune: models to average (1).")
+    ] = None,
+    n_models: Annotated[int | None, typer.Option(min=1, hidden=True)] = None,
+    class_weight: Annotated[
+        ClassWeight | None, typer.Option(show_default=False, help="balanced: every class counts alike.")
+    ] = None,
+    holdout: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", show_default=False, help="Validate on this share of every class."),
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option(min=2, metavar="K", show_default=False, help="Validate by cross-validation.")
+    ] = None,
+    weights: Weights = SHIPPED,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same model and validation.")] = 0,
+    force: Force = False,
+    device: Device = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a classifier and validate it: by 5-fold cross-validation, or for finetune on 20 % held out.
+
+    The model that is saved is trained on all labelled series. Of a set with a training and a test part, only the
+    training part is read.
+
+    Example: `nutime fit train.csv -o model`
+    """
+    n_estimators = n_estimators or n_models
+    if strategy == Strategy.PROBE and (epochs or n_estimators):
+        raise typer.BadParameter("only --strategy finetune has them", param_hint="--epochs, --n-estimators")
+    if holdout is not None and folds is not None:
+        raise typer.BadParameter("choose one of them", param_hint="--holdout, --folds")
+    if holdout is not None and not 0 < holdout < 1:
+        raise typer.BadParameter("must be between 0 and 1", param_hint="--holdout")
+
+    from nutime.batch.results import check_folder
+    from nutime.batch.source import Extent, Source
+
+    check_folder(out, force)
+    first, chunks = Source(source, read, "train").opened()
+    if "label" not in first.columns:
+        raise ValueError(f"{source}: has no labels; name their column with --label")
+    encoder = _load_encoder(weights, device)
+    series, labels, unlabelled = _labelled(chunks)
+
+    import rich
+
+    from nutime import NuTimeClassifier
+    from nutime.cli import summaries
+    from nutime.evaluate import RememberingEncoder, deal_folds, hold_out, validate
+
+    rich.reconfigure(stderr=True)  # fine-tuning shows its bar on rich's own console
+    finetunes = strategy == Strategy.FINETUNE
+    if finetunes and folds is None and holdout is None:
+        holdout = HOLDOUT
+    if holdout is not None:
+        parts, method = hold_out(labels, holdout, seed), {"holdout": holdout}
+    else:
+        parts = deal_folds(labels, folds or FOLDS, seed)
+        method = {"folds": int(parts.max()) + 1}
+    given: dict[str, Any] = {"epochs": epochs, "n_models": n_estimators, "class_weight": class_weight}
+    given = {name: value for name, value in given.items() if value is not None}
+    with progress_bars() as new_bar, _errors_about(source):
+        remembering = RememberingEncoder.of(encoder, new_bar("embedding", len(series)))
+        fitting = new_bar("fitting")
+
+        def make() -> NuTimeClassifier:
+            shown = finetunes and rich.get_console().is_terminal
+            return NuTimeClassifier(strategy.value, remembering, random_state=seed, verbose=shown, **given)
+
+        # The last fit, on all series, comes after the folds.
+        measured = validate(make, series, labels, parts, lambda done, total: fitting(done, total + 1))
+        classifier = make().fit(series, labels).set_params(verbose=False)
+    _save(classifier, out)
+    document, page = summaries.validation_pages(measured, method)
+    classes = classifier.classes_.tolist()
+    document = {"model": out, "series": len(series), "classes": classes, "unlabelled": unlabelled, **document}
+    heading = f"{summaries.input_line(source, Extent.of(series))}, {len(classes)} classes"
+    if unlabelled:
+        heading += f"; {unlabelled:,} series without a label left out"
+    summaries.show(document, [heading, *page, *summaries.next_steps(out, source)], as_json, out)
+
+
+@reads_series
+def predict(
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL_DIR", show_default=False, help="Folder saved by fit, cluster or detect."),
+    ],
+    source: Input,
+    out: Output,
+    read: ReadOptions,
+    engine: EngineOption = Engine.LOCAL,
+    workers: Workers = None,
+    device: Device = None,
+    as_json: AsJson = False,
+) -> None:
+    """Apply a model to series: class and probabilities, or cluster, or anomaly score.
+
+    Of a set with a training and a test part, only the test part is read. Where the series have labels, the
+    accuracy of a classifier is printed.
+
+    Example: `nutime predict model new.csv -o predictions.csv`
+    """
+    from nutime.batch.source import Source
+    from nutime.cli import summaries
+
+    _check_outputs(out, as_json, source)
+    _check_engine(engine, workers, device, source, out)
+    if not Path(model, "estimator.json").is_file():
+        raise ValueError(f"{model}: is not a folder saved by nutime fit, cluster or detect (no estimator.json)")
+    series = Source(source, read, "test")
+    _, chunks = series.opened()
+
+    from nutime.devices import usable_device
+    from nutime.estimators import storage
+
+    estimator = storage.load(model, usable_device(device))
+    document, page = _apply(estimator, series, chunks, out, engine, workers)
+    summaries.show({**document, "model": model}, page, as_json, out)
+
+
+@reads_series
+def cluster(
+    source: Input,
+    out: Output,
+    read: ReadOptions,
+    clusters: Annotated[
+        int | None,
+        typer.Option(
+            "--clusters",
+            "-k",
+            min=1,
+            show_default=False,
+            help="Number of clusters; unless given, the number from 2 to 10 with the best silhouette.",
+        ),
+    ] = None,
+    save: Save = None,
+    force: Force = False,
+    weights: Weights = SHIPPED,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same clusters.")] = 0,
+    device: Device = None,
+    as_json: AsJson = False,
+) -> None:
+    """Group similar series.
+
+    Example: `nutime cluster series.csv -o clusters.csv`
+    """
+    from nutime.batch.results import open_results
+    from nutime.batch.source import Chunk, Extent, Source
+
+    _check_outputs(out, as_json, source, save=save, force=force)
+    _, chunks = Source(source, read).opened()
+    encoder = _load_encoder(weights, device)
+    data = Chunk.joined(chunks)
+
+    from nutime import NuTimeClusterer
+    from nutime.cli import summaries
+    from nutime.evaluate import RememberingEncoder
+
+    with progress_bars() as new_bar, _errors_about(source):
+        remembering = RememberingEncoder.of(encoder, new_bar("embedding", len(data.series)))
+        new_bar("clustering")
+        clusterer = NuTimeClusterer(clusters, remembering, random_state=seed).fit(data.series)
+    columns = {**data.columns, "cluster": clusterer.labels_}
+    _save(clusterer, save)
+    with open_results(out) as write:
+        write(columns, 0)
+    summary = summaries.summary_for(clusterer)
+    summary.add(columns)
+    document, page = summary.pages()
+    defined = clusterer.silhouette_ == clusterer.silhouette_  # NaN for one cluster, or one series per cluster
+    document = {"out": out, "model": save, "series": len(data.series), **document}
+    document["silhouette"] = clusterer.silhouette_ if defined else None
+    page.append(f"Silhouette: {f'{clusterer.silhouette_:.2f}, of at most 1' if defined else 'not defined'}")
+    heading = summaries.input_line(source, Extent.of(data.series))
+    written = summaries.output_line(out, summaries.column_names(out, columns))
+    summaries.show(document, [heading, *page, written, *summaries.next_steps(save, source)], as_json, out)
+
+
+@reads_series
+def detect(
+    source: Input,
+    out: Output,
+    read: ReadOptions,
+    reference: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", show_default=False, help="Normal series to train on; else IN itself."),
+    ] = None,
+    contamination: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of the training series to count as anomalous.")
+    ] = 0.05,
+    save: Save = None,
+    force: Force = False,
+    weights: Weights = SHIPPED,
+    engine: EngineOption = Engine.LOCAL,
+    workers: Workers = None,
+    device: Device = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the series unlike the others: a score from 0 to 1, and whether it is an anomaly.
+
+    Example: `nutime detect new.csv --reference normal.csv -o scores.csv`
+    """
+    if not 0 < contamination <= 0.5:
+        raise typer.BadParameter("must be above 0 and at most 0.5", param_hint="--contamination")
+    from nutime.batch.source import Chunk, Source
+
+    inputs = [source, reference] if reference else [source]
+    _check_outputs(out, as_json, *inputs, save=save, force=force)
+    _check_engine(engine, workers, device, source, out)
+    if engine == Engine.RAY and reference is None:
+        raise typer.BadParameter("--engine ray needs normal series to train on", param_hint="--reference")
+    series = Source(source, read)
+    chunks: Iterable[Chunk] = series.opened()[1]
+    normal = Source(reference, read, "train").opened()[1] if reference else (chunks := list(chunks))
+    encoder = _load_encoder(weights, device)
+    training = Chunk.joined(normal).series
+
+    from nutime import NuTimeDetector
+    from nutime.cli import summaries
+    from nutime.evaluate import RememberingEncoder
+
+    with progress_bars() as new_bar, _errors_about(reference or source):
+        if not reference:  # the training series are scored afterwards and need not be embedded again
+            encoder = RememberingEncoder.of(encoder, new_bar("embedding", len(training)))
+        detector = NuTimeDetector(contamination, encoder).fit(training)
+    document, page = _apply(detector, series, chunks, out, engine, workers)
+    _save(detector, save)
+    if not reference:
+        page.append(f"Trained on the same series, of which {summaries.percent(contamination)} count as anomalous.")
+    page += summaries.next_steps(save, source)
+    summaries.show({**document, "model": save}, page, as_json, out)
+
+
+def _apply(
+    model: Any,
+    source: Source,
+    chunks: Iterable[Chunk],
+    out: str,
+    engine: Engine,
+    workers: int | None,
+    **options: Any,
+) -> summaries.Pages:
+    """Apply a model with the chosen engine, and summarise the results as JSON and as a page."""
+    from nutime.batch.apply import apply_model
+    from nutime.batch.ray_engine import apply_model_with_ray
+    from nutime.cli import summaries
+
+    summary = summaries.summary_for(model)
+    extents: list[Extent] = []
+    names: list[str] = []
+    with progress_bars() as new_bar:
+        total = source.count
+        report = new_bar("series", total)
+
+        def observe(extent: Extent, columns: Results) -> None:
+            extents[:] = [extents[0] | extent if extents else extent]
+            names[:] = names or summaries.column_names(out, columns)
+            summary.add(columns)
+            report(extents[0].series, total)
+
+        if engine == Engine.RAY:
+            apply_model_with_ray(model, source, out, workers=workers, observe=observe, **options)
+        else:
+            apply_model(model, chunks, out, observe=observe, **options)
+    document, page = summary.pages()
+    page = [summaries.input_line(source.address, extents[0]), *page, summaries.output_line(out, names)]
+    return {"out": out, "series": extents[0].series, **document}, page
+
+
+def _check_outputs(out: str, as_json: bool, *inputs: str, save: str | None = None, force: bool = False) -> None:
+    """Refuse outputs that cannot be written, before any work is done."""
+    from nutime.batch.results import STANDARD, check_folder, check_output
+
+    if as_json and out == STANDARD:
+        raise typer.BadParameter("results (-o -) and JSON cannot share standard output", param_hint="--json")
+    check_output(out, *inputs)
+    if save:
+        check_folder(save, force)
+
+
+def _check_engine(engine: Engine, workers: int | None, device: str | None, source: str, out: str) -> None:
+    """Refuse options that the engine does not have."""
+    from nutime.batch.results import writes_folder
+    from nutime.batch.source import is_parquet
+
+    if engine == Engine.LOCAL:
+        if workers is not None:
+            raise typer.BadParameter("only --engine ray has them", param_hint="--workers")
+        return
+    if device is not None:
+        raise typer.BadParameter("the workers of --engine ray compute on CPUs", param_hint="--device")
+    if not (is_parquet(source) and writes_folder(out)):
+        raise typer.BadParameter("reads Parquet and writes a folder of Parquet files only", param_hint="--engine")
+
+
+def _labelled(chunks: Iterable[Chunk]) -> tuple[list[Array], NDArray[np.str_], int]:
+    """Return the labelled series, their labels, and the number of series without a label."""
+    from nutime.batch.source import Chunk
+
+    data = Chunk.joined(chunks)
+    labels = data.columns["label"]
+    labelled = labels != ""
+    series = [values for values, has_label in zip(data.series, labelled, strict=True) if has_label]
+    return series, labels[labelled], int((~labelled).sum())
+
+
+def _load_encoder(weights: str, device: str | None) -> NuTime:
+    from nutime.devices import usable_device
+    from nutime.encoder import NuTime
+
+    return NuTime.from_pretrained(weights).to(usable_device(device))
+
+
+def _save(estimator: Any, folder: str | None) -> None:
+    """Save a fitted estimator completely or not at all, where a folder is given."""
+    from nutime.atomic import replace_folder
+
+    if folder:
+        with replace_folder(folder) as fresh:
+            estimator.save(fresh)
+
+
+@contextmanager
+def _errors_about(address: str) -> Iterator[None]:
+    """Begin an error about series with the address they come from."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{address}: {error}") from None

@@ -1,0 +1,132 @@
+"""Options that several commands share; what concerns reading the input is added to a command in one place."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from enum import StrEnum
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from nutime.batch.source import ReadOptions
+
+SHIPPED = "nutime-base"
+INPUT_HELP = "a file (.csv .parquet .ts .tsv .arff .npz …), - for CSV from standard input, or a set (GunPoint)"
+
+
+class Pool(StrEnum):
+    """How tokens become an embedding."""
+
+    CLS = "cls"
+    MEAN = "mean"
+    BOTH = "cls+mean"
+    UPPER = "upper"
+    LAYERS = "layers"
+    RESOLUTIONS = "resolutions"
+
+
+class Engine(StrEnum):
+    """Where a model is applied."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
+Input = Annotated[
+    str,
+    typer.Argument(
+        metavar="IN", show_default=False, help=f"Series: {INPUT_HELP}; or a folder or address of Parquet files."
+    ),
+]
+Output = Annotated[
+    str,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="OUT",
+        show_default=False,
+        help="Results: a .csv, .tsv, .parquet or .npz file, - for CSV on standard output, or a folder of Parquet.",
+    ),
+]
+Weights = Annotated[str, typer.Option(metavar="NAME|FOLDER", help="Encoder: a shipped one, or a folder.")]
+Length = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="POINTS", show_default=False, help="Resize series to this length; else the encoder's own."
+    ),
+]
+Save = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL_DIR", show_default=False, help="Save the model, for nutime predict."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace a model that exists already.")]
+EngineOption = Annotated[
+    Engine, typer.Option("--engine", help="Apply the model on this machine, or with Ray (nutime\\[ray], Parquet).")
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1, show_default=False, help="For --engine ray: copies of the model, one CPU each; else all CPUs."
+    ),
+]
+Device = Annotated[
+    str | None, typer.Option(show_default=False, help="cpu, cuda …; a GPU where there is one unless given.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", envvar="NUTIME_DATA", help="Folder with the archives.")
+]
+
+
+def read_options(
+    label: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            show_default=False,
+            help="Labels: name or position (0 first, -1 last) of a column; else label, class, target or y.",
+        ),
+    ] = None,
+    identity: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="COLUMN",
+            show_default=False,
+            help="Ids, repeated in the results: name or position of a column; else id, series or series_id.",
+        ),
+    ] = None,
+) -> ReadOptions:
+    """Return how the input is read, from the options that say so."""
+    from nutime.batch.source import ReadOptions
+
+    return ReadOptions(label_column=label, id_column=identity)
+
+
+def reads_series(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of :func:`read_options` to a command, which receives them as one argument ``read``."""
+    own, added = _parameters(command), _parameters(read_options)
+    del own["read"]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        read = read_options(**{name: given.pop(name) for name in added})
+        command(**given, read=read)
+
+    run.__signature__ = inspect.Signature([*own.values(), *added.values()])  # type: ignore[attr-defined]
+    run.__annotations__ = {name: parameter.annotation for name, parameter in (own | added).items()}
+    return run
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a function by name, with annotations that typer can read."""
+    # The type is not imported here, because help must not wait for the packages behind it.
+    names = {**function.__globals__, "ReadOptions": object}
+    hints = get_type_hints(function, names, include_extras=True)
+    parameters = inspect.signature(function).parameters.values()
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return {given.name: given.replace(kind=keyword, annotation=hints[given.name]) for given in parameters}
