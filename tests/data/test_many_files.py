@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from format_files import refusal, write
+from nutime.data.results import read_table
 
 from nutime.data.formats.read import FormatError, is_many, read_file, read_records
-from nutime.data.results import read_table
 
 RECORDING = "time,x,y\n0,1,2\n1,3,4\n2,5,6\n"
 
