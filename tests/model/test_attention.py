@@ -222,9 +222,9 @@ COMPILE = """
 import sys, triton
 from triton.backends.compiler import GPUTarget
 from nutime.model import short_attention
-from nutime.model.attention import SHORT, WIDTHS
+from nutime.model.attention import HEAD_DIMS, MAX_TOKENS
 for kernel in (short_attention._forward, short_attention._backward):
-    fixed = dict(HEADS=8, WIDTH=max(WIDTHS), BLOCK=SHORT, DROPS=True)
+    fixed = dict(HEADS=8, WIDTH=max(HEAD_DIMS), BLOCK=MAX_TOKENS, DROPS=True)
     kinds = dict(keys="*i32", tokens="i32", scale="fp32", threshold="i32", kept_scale="fp32")
     signature = {name: "constexpr" if name in fixed else kinds.get(name, "*bf16") for name in kernel.arg_names}
     constants = {(kernel.arg_names.index(name),): value for name, value in fixed.items()}

@@ -1,9 +1,8 @@
-"""Self-attention behind one function; which hardware path serves it is decided here and nowhere else.
+"""Self-attention behind one function, which selects the implementation.
 
-Unusual here: sequences are short (33 tokens for 512 points), for which tiles made for long sequences are mostly
-padding. In half precision on CUDA a kernel of our own keeps all heads of a sequence on chip
-(``short_attention.py``); everywhere else the library's attention serves. :func:`reference_attention` is the
-literal definition both are held to.
+Sequences are short (33 tokens for 512 points), and tiles designed for long sequences are mostly padding. In half
+precision on CUDA a Triton kernel keeps all heads of a sequence on chip (``short_attention.py``); otherwise torch's
+attention is used. :func:`reference_attention` is the definition that tests compare both with.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ from torch.nn import functional as F
 
 from nutime.model.noise import HAS_TRITON, decide, kept_factor
 
-#: The longest sequence and the widths of a head that the short-sequence kernel takes: what fits on the chip of any
-#: GPU of Ampere's generation or later.
-SHORT = 128
-WIDTHS = (16, 32, 64)
-#: What counts as half precision.
+#: Limits of the short-sequence kernel: what fits on the chip of any GPU since Ampere.
+MAX_TOKENS = 128
+HEAD_DIMS = (16, 32, 64)
+#: The half-precision types.
 HALF = (torch.bfloat16, torch.float16)
 
 
@@ -47,9 +45,9 @@ def self_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | No
 
 
 def _fits_on_chip(qkv: Tensor, heads: int) -> bool:
-    # Tensor cores would round single precision to ten bits; the library's attention keeps all of them.
+    # Tensor cores would round single precision to ten bits; torch's attention does not.
     tokens, width = qkv.shape[1], qkv.shape[2] // (3 * heads)
-    return qkv.dtype in HALF and tokens <= SHORT and width in WIDTHS
+    return qkv.dtype in HALF and tokens <= MAX_TOKENS and width in HEAD_DIMS
 
 
 def reference_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor | None = None) -> Tensor:
@@ -66,7 +64,7 @@ def reference_attention(qkv: Tensor, heads: int, rate: float = 0.0, keys: Tensor
 def first_token_attention(
     query: Tensor, key_value: Tensor, heads: int, rate: float = 0.0, keys: Tensor | None = None
 ) -> Tensor:
-    """Return what :func:`self_attention` returns for the first token alone, ``(batch, 1, heads · head_dim)``.
+    """Return :func:`self_attention` of the first token alone, ``(batch, 1, heads · head_dim)``.
 
     Args:
         query: ``(batch, 1, heads · head_dim)``, the first token's.
@@ -90,7 +88,7 @@ def first_token_attention(
 
 
 def attention_weights(qkv: Tensor, heads: int) -> Tensor:
-    """Return how much each token attends to each: ``(batch, heads, tokens, tokens)``, rows summing to 1."""
+    """Return the attention weights, ``(batch, heads, tokens, tokens)``; rows sum to 1."""
     query, key, _ = _split_heads(qkv, heads)
     scores: Tensor = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
     return scores.softmax(-1)

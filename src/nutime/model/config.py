@@ -30,14 +30,14 @@ class NuTimeConfig:
         channels: channels of a series; more than one adds the paper's channel projection.
         dim: width of the transformer.
         depth: number of transformer layers.
-        heads: attention heads a layer.
+        heads: attention heads per layer.
         head_dim: width of a head: 64 in the released checkpoint, 16 by the paper's text.
         mlp_dim: hidden width of a layer's MLP.
         dropout: dropout rate in training.
-        normalization: what is taken out of the values before a window is embedded. ``window`` (the paper's)
-            keeps each window's mean and standard deviation as two scalars; ``zscore`` uses fixed statistics
-            of the corpus; ``instance`` those of each series; ``instance+tokens`` gives these back as two
-            tokens; ``identity`` takes out nothing.
+        normalization: how values are normalised before a window is embedded. ``window`` (the paper's) keeps the
+            mean and standard deviation of each window as two scalars; ``zscore`` uses fixed statistics of the
+            corpus; ``instance`` those of each series; ``instance+tokens`` adds these as two tokens; ``identity``
+            does not normalise.
         scalar_embedding: how a scalar becomes a vector: ``nme`` (the paper's), piecewise-linear by quantiles
             (``ple-q``) or by target (``ple-t``), periodic (``ple-p``), or ``none``: scalars are dropped.
         scalar_dim: width of a scalar's embedding.

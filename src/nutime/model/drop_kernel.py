@@ -1,7 +1,7 @@
-"""Dropout in one kernel, for where nothing fuses it: the masks are those of ``noise.Noise.drop``, bit for bit.
+"""Dropout as one Triton kernel, for eager CUDA code; its masks equal those of ``noise.Noise.drop`` bit for bit.
 
-Unusual here: no mask is stored. The gradient of dropout is the same dropout, so the backward pass runs the same
-kernel with the same keys. Triton's interpreter runs it on a CPU, where tests hold it to ``noise.py``.
+No mask is stored: the gradient of dropout is the same dropout, so the backward pass runs the same kernel with the
+same keys. Tests compare it with ``noise.py`` on a CPU by Triton's interpreter.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BLOCK = 1024
 
 @triton.jit
 def kept(counter, threshold):
-    """Which elements survive; the twin of ``noise.decide``."""
+    """Return which elements are kept; equals ``noise.decide``."""
     x = counter.to(tl.uint32, bitcast=True) * _MULTIPLIER_1
     x = (x ^ (x >> 15)) * _MULTIPLIER_2
     return x.to(tl.int32, bitcast=True) >= threshold
@@ -54,21 +54,21 @@ def _(x: Tensor, keys: Tensor, rate: float) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     _, keys, ctx.rate = inputs
     ctx.save_for_backward(keys)
 
 
-def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
     return _drop(grad, ctx.saved_tensors[0], ctx.rate), None, None
 
 
-_drop.register_autograd(_differentiate, setup_context=_remember)
+_drop.register_autograd(_backward, setup_context=_setup_context)
 
 
 @_drop.register_vmap
 def _(info: Any, in_dims: tuple[Any, ...], x: Tensor, keys: Tensor, rate: float) -> tuple[Tensor, int]:
-    """Serve several models at once: to the kernel they are more rows."""
+    """Map over several models: the kernel treats them as more rows."""
     x, keys = x.movedim(in_dims[0], 0), keys.movedim(in_dims[1], 0)
     dropped: Tensor = _drop(x.flatten(0, 1), keys.flatten(), rate)
     return dropped.unflatten(0, x.shape[:2]), 0

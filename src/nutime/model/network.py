@@ -1,8 +1,7 @@
-"""NuTime, the network of the paper's Section 3: tokens of windows, read by a transformer.
+"""NuTime, the network of the paper's Section 3: a transformer over the tokens of windows.
 
-Input is ``(batch, channels, length)``, float32 or float64, finite, of any length that is a multiple of the
-window; output is ``(batch, 1 + windows, dim)`` with ``[CLS]`` at position 0. Where the series come from, and
-what becomes of the tokens, is not known here.
+Input is ``(batch, channels, length)``, float32 or float64, finite, of any length that is a multiple of the window;
+output is ``(batch, 1 + windows, dim)`` with ``[CLS]`` at position 0.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from nutime.model.noise import Noise
 from nutime.model.tokens import Tokens, sinusoids
 from nutime.model.transformer import Transformer
 
-#: ``[CLS]``; the mean of the windows' tokens; both; or both and the tokens' deviation, after every layer of the
-#: upper half or after all layers; or the upper half's three times, from the finest reading to the coarsest.
+#: ``[CLS]``; the mean of the window tokens; both; both and the standard deviation of the tokens, after every layer of
+#: the upper half (``upper``) or after all layers (``layers``); ``upper`` at three resolutions.
 POOLS = ("cls", "mean", "cls+mean", "upper", "layers", "resolutions")
-#: Points of the finest reading that are averaged into one of each reading; the middle one is the network's own.
-READINGS = (1, 4, 16)
+#: Points of the input averaged into one point of each resolution; the middle one has the network's own length.
+RESOLUTIONS = (1, 4, 16)
 
 
 class NuTimeNetwork(nn.Module):
@@ -33,36 +32,36 @@ class NuTimeNetwork(nn.Module):
         self.tokens = Tokens(config)
         self.transformer = Transformer(config)
         self.norm = nn.LayerNorm(config.dim)
-        usual = 1 + config.length // config.window + 2 * (config.normalization == "instance+tokens")
-        self.register_buffer("positions", sinusoids(usual, config.dim), persistent=False)
+        tokens = 1 + config.length // config.window + 2 * (config.normalization == "instance+tokens")
+        self.register_buffer("positions", sinusoids(tokens, config.dim), persistent=False)
 
     def forward(self, series: Tensor, noise: Noise | None = None) -> Tensor:
-        """Encode a batch; dropout happens where ``noise`` is given."""
+        """Encode a batch, with dropout if ``noise`` is given."""
         return self.hidden(series, noise)[-1]
 
     def hidden(self, series: Tensor, noise: Noise | None = None) -> list[Tensor]:
-        """Return the stream after every layer, the last one normalised."""
+        """Return the tokens after every layer, the last ones normalised."""
         return self.read(self.tokens(series), noise)
 
     def read(self, tokens: Tensor, noise: Noise | None = None) -> list[Tensor]:
-        """Do what :meth:`hidden` does, from the tokens of a series on: for those who have changed them."""
+        """Return :meth:`hidden` of given tokens, for example masked ones."""
         streams = list(self.transformer(self._place(tokens, noise), noise))
         streams[-1] = self.norm(streams[-1])
         return streams
 
     def cls(self, series: Tensor, noise: Noise | None = None) -> Tensor:
-        """Return ``[CLS]`` alone, ``(batch, dim)``: what :meth:`forward` has at position 0, for less work."""
+        """Return ``[CLS]``, ``(batch, dim)``: position 0 of :meth:`forward`, computed with less work."""
         first: Tensor = self.norm(self.transformer.first(self._place(self.tokens(series), noise), noise))
         return first[:, 0]
 
     def pooled(self, series: Tensor, how: str, noise: Noise | None = None) -> Tensor:
-        """Return one vector a series, in one of the ways of :data:`POOLS`."""
+        """Return one vector per series; ``how`` is one of :data:`POOLS`."""
         check_pool(how)
         if how == "cls":
             return self.cls(series, noise)
         if how == "resolutions":
-            readings = (series.reshape(*series.shape[:-1], -1, points).mean(-1) for points in READINGS)
-            return torch.cat([self.pooled(reading, "upper", noise) for reading in readings], dim=-1)
+            resolutions = (series.reshape(*series.shape[:-1], -1, points).mean(-1) for points in RESOLUTIONS)
+            return torch.cat([self.pooled(reading, "upper", noise) for reading in resolutions], dim=-1)
         if how not in ("upper", "layers"):
             return pool_tokens(self(series, noise), how)
         streams = self.hidden(series, noise)
@@ -77,7 +76,7 @@ class NuTimeNetwork(nn.Module):
         return self.transformer.attention(self._place(self.tokens(series), None))
 
     def _place(self, tokens: Tensor, noise: Noise | None) -> Tensor:
-        """Tell the tokens where they are."""
+        """Add the positional encoding."""
         count = tokens.shape[1]
         positions = self.positions
         if count > len(positions):
@@ -87,31 +86,31 @@ class NuTimeNetwork(nn.Module):
 
 
 def check_pool(how: str) -> None:
-    """Refuse what is not one of :data:`POOLS`."""
+    """Raise a ValueError unless ``how`` is one of :data:`POOLS`."""
     if how not in POOLS:
         raise ValueError(f"pool must be one of {', '.join(POOLS)}; got {how!r}")
 
 
 def unit_for(config: NuTimeConfig, how: str) -> int:
-    """Return what the points of a series pooled so must be a multiple of: a window of the coarsest reading."""
-    return config.window * (READINGS[-1] if how == "resolutions" else 1)
+    """Return what the length of a series must be a multiple of: a window of the coarsest resolution."""
+    return config.window * (RESOLUTIONS[-1] if how == "resolutions" else 1)
 
 
 def points_for(config: NuTimeConfig, how: str) -> int:
-    """Return how many points a series should have to be pooled so: the network's, or those of a finer reading."""
+    """Return the default length of a series: the network's own, or that of the finest resolution."""
     if how != "resolutions":
         return config.length
-    _, own, _ = READINGS
+    _, own, _ = RESOLUTIONS
     unit = unit_for(config, how)
     return -(-own * config.length // unit) * unit
 
 
 def pooled_size(config: NuTimeConfig, how: str) -> int:
-    """Return the size of the vector that :meth:`NuTimeNetwork.pooled` makes."""
+    """Return the size of the vector that :meth:`NuTimeNetwork.pooled` returns."""
     check_pool(how)
     upper = 3 * (config.depth - config.depth // 2)
     parts = {"cls": 1, "mean": 1, "cls+mean": 2, "upper": upper, "layers": 3 * config.depth}
-    return config.dim * (len(READINGS) * upper if how == "resolutions" else parts[how])
+    return config.dim * (len(RESOLUTIONS) * upper if how == "resolutions" else parts[how])
 
 
 def count_parameters(module: nn.Module) -> int:
@@ -120,7 +119,7 @@ def count_parameters(module: nn.Module) -> int:
 
 
 def pool_tokens(tokens: Tensor, how: str) -> Tensor:
-    """Reduce ``(batch, 1 + windows, dim)`` to one vector a series: ``cls``, ``mean`` or ``cls+mean``."""
+    """Reduce ``(batch, 1 + windows, dim)`` to one vector per series: ``cls``, ``mean`` or ``cls+mean``."""
     if how == "cls":
         return tokens[:, 0]
     mean = tokens[:, 1:].mean(1)

@@ -1,10 +1,10 @@
-"""Randomness, dropout's above all, that is a pure function of (seed, site, row, column).
+"""Dropout and other randomness as a pure function of (seed, site, row, column).
 
-Unusual here: there is no random generator. A cheap integer hash decides each element, so that
+There is no random generator; an integer hash decides each element, so that
 
-* the same sample meets the same dropout whichever batch, process or device it is computed on;
-* a fused kernel can compute the mask again in its backward pass instead of storing it;
-* a network given no :class:`Noise` has no dropout: there is no train/eval mode to forget.
+* a sample has the same dropout in any batch, process or device;
+* a fused kernel can recompute the mask in its backward pass instead of storing it;
+* a network without a :class:`Noise` has no dropout: there is no train/eval mode.
 
 The hash is the 32-bit finaliser with the multipliers 0x7feb352d and 0x846ca68b (Wellons' "lowbias32"), kept in
 signed 32-bit arithmetic, which wraps the same way on every device.
@@ -21,37 +21,37 @@ from torch import Tensor
 MULTIPLIER_1 = 0x7FEB352D
 MULTIPLIER_2 = 0x846CA68B - (1 << 32)
 HAS_TRITON = importlib.util.find_spec("triton") is not None
-_SITES = 32  # whose keys are computed together
-_BEGIN, _SHARE = 1003, 1004  # sites beyond any dropout's
+_SITES = 32  # keys computed together
+_BEGIN, _SHARE = 1003, 1004  # beyond the sites of dropout
 
 
 def hash32(x: Tensor) -> Tensor:
-    """Scramble int32 values."""
+    """Hash int32 values."""
     x = (x ^ ((x >> 16) & 0xFFFF)) * MULTIPLIER_1
     x = (x ^ ((x >> 15) & 0x1FFFF)) * MULTIPLIER_2
     return x ^ ((x >> 16) & 0xFFFF)
 
 
 def decide(x: Tensor) -> Tensor:
-    """Scramble int32 counters that already carry a hashed key: the cheap core of :func:`hash32`.
+    """Hash int32 counters that include a hashed key: the cheap core of :func:`hash32`.
 
-    Its high bits are as good as the full hash's, and dropout compares whole numbers, so high bits decide.
+    Its high bits are as random as those of the full hash, and thresholding depends on the high bits.
     """
     x = x * MULTIPLIER_1
     high = x >> 15
     high &= 0x1FFFF
-    x ^= high  # in place: on a processor, dropout is a matter of memory
+    x ^= high  # in place: dropout is memory-bound on a CPU
     x *= MULTIPLIER_2
     return x
 
 
 @dataclass(frozen=True)
 class Noise:
-    """The source of one forward pass's dropout.
+    """The randomness of one forward pass.
 
     Attributes:
         seed: an int32 scalar, new for every step; or one that broadcasts against ``rows``.
-        rows: ``(batch,)`` int32 names of the samples, the same wherever the sample is computed.
+        rows: ``(batch,)`` int32 identifiers of the samples, the same wherever the sample is computed.
     """
 
     seed: Tensor
@@ -63,7 +63,7 @@ class Noise:
         if torch.compiler.is_compiling():
             return hash32(self.rows ^ hash32(hash32(self.seed) + site))
         first = site - site % _SITES
-        if first not in self._known:  # one small operation for many sites instead of many for one
+        if first not in self._known:  # one operation for many sites
             sites = torch.arange(first, first + _SITES, dtype=torch.int32, device=self.rows.device)
             sites = sites.view(-1, *[1] * max(self.rows.dim(), self.seed.dim()))
             self._known[first] = hash32(self.rows ^ hash32(hash32(self.seed) + sites))
@@ -74,7 +74,7 @@ class Noise:
         return (self.row_keys(site).double() + 2.0**31) * 2.0**-32
 
     def stretch(self, smallest: float) -> tuple[Tensor, Tensor]:
-        """Return where every row's random crop begins and what share it takes, as ``data.crops`` wants them."""
+        """Return the start and the share of a random crop per row, as arguments of ``data.crops.crop``."""
         return self.uniform(_BEGIN), smallest + (1 - smallest) * self.uniform(_SHARE)
 
     def drop(self, x: Tensor, rate: float, site: int) -> Tensor:
@@ -82,7 +82,7 @@ class Noise:
         if rate == 0:
             return x
         if x.is_cuda and HAS_TRITON and not torch.compiler.is_compiling():
-            # The compiler fuses the lines below into their neighbours; without it each would be a kernel.
+            # The compiler fuses the lines below; without it each would be a kernel.
             from nutime.model.drop_kernel import drop
 
             return drop(x, self.row_keys(site), rate)
@@ -92,7 +92,7 @@ class Noise:
 
 
 def kept_factor(decisions: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
-    """Return what dropout multiplies by: 0, or what keeps the expectation unchanged."""
+    """Return the factor of dropout: 0, or the scale that keeps the expectation."""
     return (decisions >= threshold(rate)).to(dtype).mul_(kept_scale(rate))
 
 

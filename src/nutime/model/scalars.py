@@ -1,7 +1,7 @@
-"""Embedding of scalars of any magnitude (paper, Section 3.3), and the rivals of its ablation.
+"""Embedding of scalars of any magnitude (paper, Section 3.3), and the alternatives of its ablation.
 
-Unusual here: the numerically multi-scaled embedding (NME) is evaluated in closed form. LayerNorm of
-``x·w + k·b`` only rescales the centred vectors w̃ and b̃, so that with r = x/k
+The numerically multi-scaled embedding (NME) is evaluated in closed form. LayerNorm of ``x·w + k·b`` only rescales
+the centred vectors w̃ and b̃, so that with r = x/k
 
     y = (r·w̃ + b̃) / sqrt(r²·var(w) + 2r·cov(w, b) + var(b) + ε/k²)
 

@@ -1,9 +1,9 @@
-"""Attention for sequences that fit on chip: a program reads a sequence's heads one by one and writes each once.
+"""Attention for sequences that fit on chip; one program processes the heads of a sequence in turn.
 
-Unusual here: no online softmax, and nothing saved for the backward pass. A head's whole score matrix (at most
-128 × 128) lives in registers; the backward pass computes it again from q, k and v, dropout included, whose mask
-is a hash of its position (``noise.py``) and not a stored tensor. Triton's interpreter runs the same kernels on
-a CPU, where tests hold them to ``attention.reference_attention``.
+There is no online softmax, and nothing is saved for the backward pass: the score matrix of a head (at most 128 × 128)
+stays in registers, and the backward pass recomputes it, including dropout, whose mask is a hash of its position
+(``noise.py``). Triton's interpreter runs the kernels on a CPU, where tests compare them with
+``attention.reference_attention``.
 """
 
 from __future__ import annotations
@@ -129,24 +129,24 @@ def _(grad: Tensor, qkv: Tensor, keys: Tensor, heads: int, rate: float) -> Tenso
     return torch.empty_like(qkv, memory_format=torch.contiguous_format)
 
 
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     qkv, keys, ctx.heads, ctx.rate = inputs
     ctx.save_for_backward(qkv, keys)
 
 
-def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+def _attention_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
     qkv, keys = ctx.saved_tensors
     return _short_attention_backward(grad, qkv, keys, ctx.heads, ctx.rate), None, None, None
 
 
-_short_attention.register_autograd(_differentiate, setup_context=_remember)
+_short_attention.register_autograd(_attention_backward, setup_context=_setup_context)
 
 
 @_short_attention.register_vmap
 def _(
     info: Any, in_dims: tuple[Any, ...], qkv: Tensor, keys: Tensor, heads: int, rate: float
 ) -> tuple[Tensor, int]:
-    """Serve several models at once: to the kernel they are more sequences."""
+    """Map over several models: the kernel treats them as more sequences."""
     qkv = qkv.movedim(in_dims[0], 0)
     if in_dims[1] is not None:
         keys = keys.movedim(in_dims[1], 0).flatten()
@@ -155,7 +155,7 @@ def _(
 
 
 def short_attention(qkv: Tensor, keys: Tensor | None, heads: int, rate: float) -> Tensor:
-    """Serve ``attention.self_attention`` where it says that the kernel fits."""
+    """Compute ``attention.self_attention`` where the kernel fits."""
     if keys is None:
         keys = qkv.new_empty(0, dtype=torch.int32)
     mixed: Tensor = _short_attention(qkv, keys, heads, rate)

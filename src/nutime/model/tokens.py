@@ -77,9 +77,9 @@ class Tokens(nn.Module):
 
 
 def _rotations(channels: int, dim: int) -> nn.Linear:
-    """Return a projection that begins as the sum of the channels' tokens, each rotated in a way of its own.
+    """Return a projection initialised as the sum of the channels' tokens, each rotated differently.
 
-    So each channel keeps the distances that a pretrained transformer knows, and can be told from the others.
+    Each channel keeps the distances that a pretrained transformer expects, and channels stay distinguishable.
     """
     projection = nn.Linear(channels * dim, dim)
     for block in torch.split(projection.weight.detach(), dim, dim=1):

@@ -12,14 +12,14 @@ from nutime.model.attention import HALF, attention_weights, first_token_attentio
 from nutime.model.config import NuTimeConfig
 from nutime.model.noise import Noise
 
-_SITES_A_LAYER = 4
+_SITES_PER_LAYER = 4
 
 
 def gelu(x: Tensor) -> Tensor:
     """Return GELU; in half precision on CUDA by its approximation with a sigmoid.
 
-    That form is off by less than half precision rounds away, and compiles to one exponential where erf costs
-    dozens of instructions an element: the widest tensor of the network passes here.
+    Its error is below the rounding of half precision, and it compiles to one exponential where erf costs dozens of
+    instructions per element of the widest tensor of the network.
     """
     if not x.is_cuda or x.dtype not in HALF:
         return F.gelu(x)
@@ -29,13 +29,13 @@ def gelu(x: Tensor) -> Tensor:
 
 
 class Layer(nn.Module):
-    """Attention, then an MLP, each on the normalised stream and added back to it."""
+    """Attention, then an MLP, each with pre-normalisation and a residual connection."""
 
     def __init__(self, config: NuTimeConfig, index: int) -> None:
         super().__init__()
         self.heads = config.heads
         self.dropout = config.dropout
-        self.first_site = 1 + _SITES_A_LAYER * index  # site 0 is the token embedding's
+        self.first_site = 1 + _SITES_PER_LAYER * index  # site 0 is the token embedding's
         inner = config.heads * config.head_dim
         self.attention_norm = nn.LayerNorm(config.dim)
         self.qkv = nn.Linear(config.dim, 3 * inner, bias=False)
@@ -45,13 +45,13 @@ class Layer(nn.Module):
         self.mlp_out = nn.Linear(config.mlp_dim, config.dim)
 
     def forward(self, tokens: Tensor, noise: Noise | None = None) -> Tensor:
-        """Refine ``(batch, tokens, dim)``."""
+        """Apply the layer to ``(batch, tokens, dim)``."""
         qkv = self.qkv(self.attention_norm(tokens))
         attended = self_attention(qkv, self.heads, self.dropout, self._keys(noise))
         return self._after_attention(tokens, attended, noise)
 
     def first(self, tokens: Tensor, noise: Noise | None = None) -> Tensor:
-        """Refine the first token alone, ``(batch, 1, dim)``: the same numbers as :meth:`forward` at a fraction."""
+        """Return the first token of :meth:`forward`, ``(batch, 1, dim)``, at a fraction of the cost."""
         normal = self.attention_norm(tokens)
         inner = self.attention_out.in_features
         query = F.linear(normal[:, :1], self.qkv.weight[:inner])
@@ -68,7 +68,7 @@ class Layer(nn.Module):
         return noise.row_keys(self.first_site) if noise else None
 
     def attention(self, tokens: Tensor) -> Tensor:
-        """Return the attention weights this layer uses on ``tokens``."""
+        """Return the attention weights of this layer on ``tokens``."""
         return attention_weights(self.qkv(self.attention_norm(tokens)), self.heads)
 
     def _drop(self, x: Tensor, noise: Noise | None, site: int) -> Tensor:
@@ -83,15 +83,15 @@ class Transformer(nn.Module):
         self.layers = nn.ModuleList(Layer(config, index) for index in range(config.depth))
 
     def forward(self, tokens: Tensor, noise: Noise | None = None) -> Iterator[Tensor]:
-        """Yield the stream after every layer."""
-        tokens = self._narrow(tokens)
+        """Yield the tokens after every layer."""
+        tokens = self._cast(tokens)
         for layer in self.layers:
             tokens = layer(tokens, noise)
             yield tokens
 
     def first(self, tokens: Tensor, noise: Noise | None = None) -> Tensor:
-        """Return the first token after all layers, ``(batch, 1, dim)``; the last layer computes no other."""
-        tokens = self._narrow(tokens)
+        """Return the first token after all layers, ``(batch, 1, dim)``; the last layer computes only this one."""
+        tokens = self._cast(tokens)
         for layer in self.layers[:-1]:
             tokens = layer(tokens, noise)
         return self._last.first(tokens, noise)
@@ -108,8 +108,8 @@ class Transformer(nn.Module):
         assert isinstance(last, Layer)
         return last
 
-    def _narrow(self, tokens: Tensor) -> Tensor:
-        """Under autocast, or in layers of half precision, a half-width stream halves the memory traffic."""
+    def _cast(self, tokens: Tensor) -> Tensor:
+        """Cast the residual stream to the precision of the layers: half precision halves the memory traffic."""
         if torch.is_autocast_enabled(tokens.device.type):
             return tokens.to(torch.get_autocast_dtype(tokens.device.type))
         return tokens.to(self._last.qkv.weight.dtype)

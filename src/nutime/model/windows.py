@@ -1,10 +1,9 @@
 """Windows and their statistics (paper, Section 3.2): shape, mean and standard deviation of any magnitude.
 
-Unusual here: everything is computed relative to the window's first value and in units of its own range, so
-that neither a large offset (1e6 + 1e-3·sin) nor an extreme magnitude (1e±300) costs digits or overflows, and
-a constant window has a standard deviation of exactly zero. Single precision is widened: a mean of 1e-4 among
-values near 1 has lost the digits by which its embedding tells magnitudes apart, and which ones are lost depends
-on the order of the sum.
+Everything is computed relative to the window's first value and in units of its range: neither a large offset
+(1e6 + 1e-3·sin) nor an extreme magnitude (1e±300) loses digits or overflows, and a constant window has a standard
+deviation of exactly zero. Statistics are computed in float64: in float32 a mean of 1e-4 among values near 1 would
+depend on the order of summation.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ SHAPE_EPSILON = 1e-8
 
 
 class WindowStatistics(NamedTuple):
-    """What a window is made of; ``shape`` is ``(..., window)``, the scalars are ``(...)``."""
+    """Shape, mean and standard deviation of windows; ``shape`` is ``(..., window)``, the scalars are ``(...)``."""
 
     shape: Tensor
     mean: Tensor

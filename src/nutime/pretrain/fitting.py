@@ -1,7 +1,7 @@
-"""What some encodings take from data before training: the bins of PLE-Q and PLE-T, the statistics of z-scores.
+"""Buffers that some encodings estimate from data before training: bins of PLE-Q and PLE-T, statistics of z-scores.
 
-They are part of the weights, but no gradient reaches them. The paper's own encoding needs nothing of the kind.
-PLE-T sets its bins where they tell targets apart: classes, or in a corpus, which has none, the sources.
+They are part of the weights but not trained. The paper's own encoding has none. PLE-T chooses its bins to separate
+targets: classes, or the sources of a corpus, which has no classes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A look at how good an encoder is while it trains: a linear classifier, cross-validated inside training splits.
+"""Accuracy of a linear probe during pretraining, cross-validated inside training splits.
 
-No test series is ever touched, so that the probe may be watched, and acted upon, without regret.
+Test series are never used, so decisions may depend on it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nutime.data.archives import bundled_sets, load_dataset
 from nutime.encoder import NuTime
 from nutime.model.network import NuTimeNetwork
 
-_MOST_SERIES = 400
+_MAX_SERIES = 400
 _FOLDS = 4
 
 
@@ -29,7 +29,7 @@ def probe_data(names: str) -> list[LabelledSet]:
     """Load training splits by name, comma-separated; ``bundled`` means the univariate sets aeon ships."""
     chosen = bundled_sets(channels=1) if names == "bundled" else names.split(",")
     splits = [load_dataset(name.strip(), split="train") for name in chosen]
-    return [LabelledSet(split.X[:_MOST_SERIES], split.y[:_MOST_SERIES]) for split in splits]
+    return [LabelledSet(split.X[:_MAX_SERIES], split.y[:_MAX_SERIES]) for split in splits]
 
 
 def linear_probe_on(sets: list[LabelledSet]) -> Callable[[NuTimeNetwork], float] | None:

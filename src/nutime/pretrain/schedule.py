@@ -1,4 +1,4 @@
-"""Learning rate and target momentum as functions of the step, computed where the step counter lives."""
+"""Learning rate and target momentum as functions of the step, computed on the device of the step counter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Schedule:
     momentum: float = 0.999
 
     def learning_rate_at(self, step: Tensor) -> Tensor:
-        """Return the rate of a step (a float scalar tensor, on any device)."""
+        """Return the learning rate of a step (a float scalar tensor, on any device)."""
         warmup_steps = max(1.0, self.warmup * self.steps)
         rising = (step + 1) / warmup_steps
         falling = _half_cosine((step - warmup_steps) / max(1.0, self.steps - warmup_steps))
