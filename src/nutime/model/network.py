@@ -14,8 +14,8 @@ from nutime.model.noise import Noise
 from nutime.model.tokens import Tokens, sinusoids
 from nutime.model.transformer import Transformer
 
-#: ``[CLS]``; the mean of the window tokens; both; both and the standard deviation of the tokens, after every layer of
-#: the upper half (``upper``) or after all layers (``layers``); ``upper`` at three resolutions.
+#: ``[CLS]``; the mean of the window tokens; both; both and the standard deviation of the tokens, after every layer
+#: of the upper half (``upper``) or after all layers (``layers``); ``upper`` at three resolutions.
 POOLS = ("cls", "mean", "cls+mean", "upper", "layers", "resolutions")
 #: Points of the input averaged into one point of each resolution; the middle one has the network's own length.
 RESOLUTIONS = (1, 4, 16)
