@@ -5,7 +5,6 @@ import pytest
 from format_files import refusal, write
 
 from nutime.data.formats.read import FormatError, is_many, read_file, read_records
-from nutime.data.results import read_table
 
 RECORDING = "time,x,y\n0,1,2\n1,3,4\n2,5,6\n"
 
@@ -43,7 +42,6 @@ def test_labels_are_read_from_a_table_of_file_names(folder, text):
     assert read_file(folder, labels=labels).labels.tolist() == ["run", "walk"]
     write(folder / "labels.csv", text)
     assert read_file(folder).labels.tolist() == ["run", "walk"]
-    assert read_table(str(folder)).labels.tolist() == ["run", "walk"]
 
 
 def test_a_file_without_a_label_is_unlabelled(folder):
