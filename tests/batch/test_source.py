@@ -80,8 +80,8 @@ def test_a_name_that_is_neither_file_nor_set_is_refused_with_close_names():
         read("GunPoit")
 
 
-def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="is a folder, not a file"):
+def test_a_folder_without_series_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no files of series"):
         read(str(tmp_path))
 
 
@@ -136,6 +136,28 @@ def test_a_series_without_a_label_has_an_empty_one():
     records = iter([Record(np.ones((1, 3)), label) for label in ("x", None, None, None, "y")])
     chunks = list(sources._chunks(records, "here"))
     assert Chunk.joined(chunks).columns["label"].tolist() == ["x", "", "", "", "y"]
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_files_of_parquet_with_their_channels_in_another_order_are_put_in_order(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"u": [[1.0, 2.0]], "v": [[3.0, 4.0]]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"v": [[7.0, 8.0]], "u": [[5.0, 6.0]]}), tmp_path / "1.parquet")
+    assert [values.tolist() for values in read(str(tmp_path)).series] == [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
+    pq.write_table(pa.table({"w": [[7.0, 8.0]], "u": [[5.0, 6.0]]}), tmp_path / "1.parquet")
+    with pytest.raises(FormatError, match=r"1\.parquet: differs from .*0\.parquet in its columns"):
+        read(str(tmp_path))
+
+
+def test_a_folder_of_files_is_read_with_file_names_as_ids_and_labels_from_a_table(tmp_path):
+    for name in ("b", "a"):
+        write(tmp_path / f"{name}.csv", "time,value\n0,1\n1,2\n")
+    write(tmp_path / "labels.csv", "file,label\na,run\n")
+    table = read(str(tmp_path))
+    assert table.columns["id"].tolist() == ["a", "b"]
+    assert table.columns["label"].tolist() == ["run", ""]
 
 
 def test_the_number_of_series_of_parquet_is_known_unless_rows_are_points(tmp_path):

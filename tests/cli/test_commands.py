@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -17,11 +18,10 @@ import pytest
 import torch
 
 from nutime import NuTimeClassifier, NuTimeClusterer, NuTimeDetector, NuTimeEmbedder
-from nutime.batch.source import CHUNK_SIZE, Chunk
+from nutime.batch.source import CHUNK_SIZE
 from nutime.cli import main, progress
 from nutime.cli.options import SHIPPED, Pool
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
-from nutime.estimators.classifier import STRATEGIES
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import POOLS
 
@@ -106,11 +106,8 @@ def test_help_shows_an_example(nutime, command):
 
 
 def test_options_offer_what_the_library_has():
-    from nutime.cli.commands import Strategy
-
     assert SHIPPED == DEFAULT_WEIGHTS
     assert tuple(Pool) == POOLS
-    assert set(Strategy) == set(STRATEGIES)
 
 
 def test_a_pipe_of_real_processes_reads_standard_input_and_writes_standard_output(train, weights, chosen):
@@ -417,13 +414,42 @@ def test_fit_weights_classes_alike(nutime, tmp_path, train, weights, chosen):
     assert NuTimeClassifier.load(tmp_path / "m").class_weight == "balanced"
 
 
-def test_fit_leaves_out_series_without_a_label():
-    from nutime.cli.commands import _labelled
+def test_fit_leaves_out_series_without_a_label(nutime, tmp_path, weights):
+    lines = "?,1,2,3\n" + "x,1,2,3\ny,3,2,1\n" * 3 + ",1,2,3\nNaN,1,2,3\n"
+    (tmp_path / "in.csv").write_text("label,a,b,c\n" + lines)
+    done = nutime("fit", tmp_path / "in.csv", "-o", tmp_path / "model", "--weights", weights)
+    assert "6 series of length 3, 2 classes; 3 series without a label left out" in done.out
+    assert NuTimeClassifier.load(tmp_path / "model").classes_.tolist() == ["x", "y"]
 
-    chunk = Chunk([np.ones((1, 3)) * index for index in range(3)], {"label": np.array(["a", "", "b"])}, "in.csv")
-    series, labels, unlabelled = _labelled([chunk])
-    assert [values[0, 0] for values in series] == [0, 2]
-    assert (labels.tolist(), unlabelled) == (["a", "b"], 1)
+
+def test_a_folder_of_files_is_fitted_and_predicted(nutime, tmp_path, weights):
+    home = tmp_path / "runs"
+    home.mkdir()
+    X, y = waves(12)
+    for index, values in enumerate(X):
+        (home / f"r{index:02}.csv").write_text(
+            "stamp,v,w\n" + "".join(f"{t},{v},0\n" for t, v in enumerate(values))
+        )
+    classes = tmp_path / "classes.csv"
+    classes.write_text("file,label\n" + "".join(f"r{index:02}.csv,{label}\n" for index, label in enumerate(y)))
+    options = ["--time", "stamp", "--channels", "v", "--labels", classes]
+    done = nutime("fit", home, "-o", tmp_path / "model", "--weights", weights, *options, "--json")
+    assert (json.loads(done.out)["series"], json.loads(done.out)["accuracy"] > 0.8) == (12, True)
+    nutime("predict", tmp_path / "model", f"{home}/r0*.csv", "-o", tmp_path / "p.csv", *options[:4])
+    assert [row["id"] for row in read_rows(tmp_path / "p.csv")] == [f"r{index:02}" for index in range(10)]
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_an_interrupted_fit_saves_no_model(tmp_path, train, weights, chosen):
+    options = ["--strategy", "finetune", "--epochs", 100_000, "--weights", weights, *chosen]
+    process = start("fit", train, "-o", tmp_path / "model", *options)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(20)  # by now it trains
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["train.csv"]
 
 
 def test_fit_measures_on_a_hold_out(nutime, tmp_path, train, weights, chosen):

@@ -43,7 +43,6 @@ def test_labels_are_read_from_a_table_of_file_names(folder, text):
     assert read_file(folder, labels=labels).labels.tolist() == ["run", "walk"]
     write(folder / "labels.csv", text)
     assert read_file(folder).labels.tolist() == ["run", "walk"]
-    assert read_table(str(folder)).labels.tolist() == ["run", "walk"]
 
 
 def test_a_file_without_a_label_is_unlabelled(folder):

@@ -12,6 +12,7 @@ from nutime.batch.results import Results, open_results
 from nutime.batch.source import Chunk, Extent
 from nutime.data.series import Array
 from nutime.encoder import NuTime
+from nutime.estimators.base import EmbeddedSeries
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import NuTimeDetector
@@ -60,14 +61,15 @@ def chunk_results(model: Any, chunk: Chunk, pool: str = DEFAULT_POOL, length: in
 
 
 def result_columns(
-    model: Any, series: list[Array], pool: str = DEFAULT_POOL, length: int | None = None
+    model: Any, series: list[Array] | EmbeddedSeries, pool: str = DEFAULT_POOL, length: int | None = None
 ) -> Results:
     """Return a model's results as columns with one row per series.
 
     Args:
         model: an encoder (vectors, ``e``) or a fitted estimator: class and probabilities (``predicted``,
             ``p_…``), ``cluster``, or ``score`` and ``is_anomaly``.
-        series: finite series, as :func:`~nutime.data.series.as_series` returns them.
+        series: finite series, as :func:`~nutime.data.series.as_series` returns them; for an estimator they may be
+            embedded already.
         pool, length: for an encoder; an estimator has its own.
     """
     match model:

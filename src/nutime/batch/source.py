@@ -1,8 +1,8 @@
 """Input of any size, read in chunks: the one path from an address to series for all commands.
 
-An address is a file in one of :data:`~nutime.data.formats.read.FORMATS`, ``-`` for CSV on standard input, the name
-of an archive set, or a Parquet data set: a ``.parquet`` file, a folder of them (read in the order of their names),
-or an fsspec address of either.
+An address is a file in one of :data:`~nutime.data.formats.read.FORMATS`, ``-`` for CSV on standard input, a folder
+or glob pattern of files with one series each, the name of an archive set, or a Parquet data set: a ``.parquet``
+file, a folder of them (read in the order of their names), or an fsspec address of either.
 
 Chunk boundaries depend on the data alone. A Parquet data set is divided into pieces, each a range of rows of one
 file, and a piece into chunks of :data:`CHUNK_SIZE` series. Whichever worker computes a piece, and however often,
@@ -13,19 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nutime.batch.results import PARQUET, Results, filesystem
-from nutime.data.formats.arrow import columns_of, records_of
-from nutime.data.formats.read import Split, is_series_file, read_records
-from nutime.data.formats.source import CHOOSE, FormatError, InputFile, Record
-from nutime.data.series import Array, as_series
+from nutime.data.formats.arrow import columns_of, is_contiguous, records_of
+from nutime.data.formats.read import SplitName, is_many, is_series_file, read_records, with_notes
+from nutime.data.formats.source import CHOOSE, FormatError, InputFile, ReadOptions, Record
+from nutime.data.series import Array, SeriesSet, as_series, read_input
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,12 +36,10 @@ PIECE_ROWS = 16_384  # rows of a Parquet file that a worker reads: the work repe
 _BATCH_ROWS = 1024  # rows of a Parquet file decoded together
 
 
-@dataclass(frozen=True)
-class ReadOptions:
-    """How a table is read; a column is given by name or by position and found by its usual names otherwise."""
+class SourceOptions(ReadOptions, total=False):
+    """How an input is read: the columns of tables, and a file with the labels of a folder or pattern of files."""
 
-    label_column: str | None = None
-    id_column: str | None = None
+    labels: str | None
 
 
 class Extent(NamedTuple):
@@ -64,27 +63,40 @@ class Extent(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Consecutive series of an input, finite as :func:`~nutime.data.series.as_series` returns them.
+    """Consecutive series of an input.
 
     Attributes:
-        series: ``(channels, length)`` each.
-        columns: ``id`` and ``label`` where the input has them; the label of an unlabelled series is "".
+        data: the series, finite as :func:`~nutime.data.series.as_series` returns them, with names, ids and labels.
         address: the file they come from, for error messages.
         part: the file of results they belong to, where results are a folder.
     """
 
-    series: list[Array]
-    columns: Results
+    data: SeriesSet
     address: str
     part: int = 0
+
+    @property
+    def series(self) -> list[Array]:
+        """The series, ``(channels, length)`` each."""
+        return self.data.series
+
+    @property
+    def columns(self) -> Results:
+        """The columns ``id`` and ``label`` where the input has them; the label of an unlabelled series is ""."""
+        return input_columns(self.data)
 
     @classmethod
     def joined(cls, chunks: Iterable[Chunk]) -> Chunk:
         """Return all chunks of a stream as one."""
         chunks = list(chunks)
         first = chunks[0]
-        columns = {name: np.concatenate([chunk.columns[name] for chunk in chunks]) for name in first.columns}
-        return first._replace(series=[values for chunk in chunks for values in chunk.series], columns=columns)
+        labels, ids = first.data.labels, first.data.ids
+        if labels is not None:
+            labels = np.concatenate([chunk.columns["label"] for chunk in chunks])
+        if ids is not None:
+            ids = [identity for chunk in chunks for identity in chunk.data.ids or []]
+        series = [values for chunk in chunks for values in chunk.series]
+        return first._replace(data=replace(first.data, series=series, labels=labels, ids=ids))
 
 
 class Piece(NamedTuple):
@@ -107,8 +119,8 @@ class Source:
     """
 
     address: str
-    options: ReadOptions = ReadOptions()
-    split: Split | None = None
+    options: SourceOptions = field(default_factory=SourceOptions)
+    split: SplitName | None = None
 
     def chunks(self) -> Iterator[Chunk]:
         """Iterate over all series in the order of the input.
@@ -154,13 +166,20 @@ class Source:
 
     def piece_chunks(self, piece: Piece) -> Iterator[Chunk]:
         """Iterate over the series of a piece of a Parquet data set."""
-        return _chunks(self._piece_records(piece), piece.address, piece.number, piece.start)
+        names = self._plan[1].names
+        return _chunks(self._piece_records(piece), piece.address, piece.number, piece.start, names)
 
     def _piece_records(self, piece: Piece) -> Iterator[Record]:
         source = self._input_file(piece.address)
         with source.decoding(), _open(piece.address) as file:
             columns, lists = columns_of(source, file.schema_arrow)
-            yield from records_of(source, columns, lists, _rows_of(file, piece.start, piece.stop))
+            contiguous = not columns.is_long or columns.id is None
+            if not contiguous:
+                ids = file.iter_batches(batch_size=_BATCH_ROWS, columns=[file.schema_arrow.names[columns.id]])
+                contiguous = is_contiguous(batch.column(0).to_pylist() for batch in ids)
+            rows = _rows_of(file, piece.start, piece.stop)
+            records = records_of(source, columns, lists, rows, contiguous=contiguous)
+            yield from with_notes(records, source.time_report, source.notes)
 
     @cached_property
     def _plan(self) -> tuple[dict[str, int], _Kind]:
@@ -172,38 +191,51 @@ class Source:
             with source.decoding(), _open(address) as file:
                 columns, lists = columns_of(source, file.schema_arrow)
                 rows[address] = file.metadata.num_rows
-            channels = len(columns.values) if lists or columns.is_long else 1
-            kind = _Kind(channels, columns.label is not None, columns.id is not None, columns.is_long)
+            channels = lists or columns.is_long
+            names = _Names(channels=columns.names) if channels else _Names(features=columns.names)
+            kind = _Kind(names, columns.label is not None, columns.id is not None, columns.is_long)
             first = first or kind
-            if kind != first:
-                raise source.error(f"differs from {next(iter(rows))} in its channels, labels or ids; {CHOOSE}")
+            if not kind.agrees_with(first):
+                raise source.error(f"differs from {next(iter(rows))} in its columns, labels or ids; {CHOOSE}")
         assert first is not None  # there is at least one file
         return rows, first
 
     def _input_file(self, address: str) -> InputFile:
-        # A Path would replace the two slashes of a remote address by one.
-        return InputFile(
-            cast(Path, address), label_column=self.options.label_column, id_column=self.options.id_column
-        )
+        options: dict[str, Any] = {name: value for name, value in self.options.items() if name != "labels"}
+        return InputFile(cast(Path, address), **options)  # a Path would drop a slash of a remote address
 
     def _records(self) -> Iterator[Record]:
-        address, options = self.address, self.options
-        if address == "-" or Path(address).is_file() or is_series_file(address):
-            return read_records(
-                address, self.split, label_column=options.label_column, id_column=options.id_column
-            )
-        if options != ReadOptions():
-            raise ValueError(f"{address}: no such file; label and id columns can be chosen in files only")
+        address = self.address
+        if address == "-" or Path(address).is_file() or is_series_file(address) or is_many(address):
+            return read_records(address, self.split, **self.options)
+        if any(value is not None for value in self.options.values()):
+            raise ValueError(f"{address}: no such file; labels and columns can be chosen in files only")
         return _archive_records(address, self.split)
 
 
-class _Kind(NamedTuple):
-    """What the files of a Parquet data set must have in common."""
+class _Names(NamedTuple):
+    """The names of channels or of the columns of a table with one series per row; None where there are none."""
 
-    channels: int
+    channels: list[str] | None = None
+    features: list[str] | None = None
+
+
+class _Kind(NamedTuple):
+    """What the files of a Parquet data set have in common."""
+
+    names: _Names
     labels: bool
     ids: bool
     is_long: bool
+
+    def agrees_with(self, other: _Kind) -> bool:
+        """Whether two files can be read together: the same columns of channels, in any order."""
+        own, others = self.names.channels, other.names.channels
+        return (
+            self[1:] == other[1:]
+            and (own is None) == (others is None)
+            and sorted(own or []) == sorted(others or [])
+        )
 
 
 def is_parquet(address: str) -> bool:
@@ -213,55 +245,69 @@ def is_parquet(address: str) -> bool:
     return Path(address).is_dir() and any(Path(address).rglob(f"*{PARQUET}"))
 
 
-def input_columns(records: list[Record]) -> Results:
+def input_columns(data: SeriesSet) -> Results:
     """Return the columns of the input that results repeat: ids and labels, where there are any."""
-    columns = {"id": [record.id for record in records], "label": [record.label for record in records]}
-    return {
-        name: np.array(["" if text is None else text for text in texts], np.str_)
-        for name, texts in columns.items()
-        if any(text is not None for text in texts)
-    }
+    columns: dict[str, NDArray[np.str_]] = {}
+    if data.ids is not None:
+        columns["id"] = np.array(data.ids, np.str_)
+    if data.labels is not None:
+        columns["label"] = data.labels
+    return columns
 
 
-def _chunks(records: Iterator[Record], address: str, part: int = 0, start: int = 0) -> Iterator[Chunk]:
+def _chunks(
+    records: Iterator[Record], address: str, part: int = 0, start: int = 0, names: _Names | None = None
+) -> Iterator[Chunk]:
     """Apply the input contract to records; ``start`` is the index of the first in its file."""
-    channels, names = 0, ["id", "label"]
-    while records_of_chunk := list(islice(records, CHUNK_SIZE)):
-        series = _clean(records_of_chunk, address, start)
-        columns = input_columns(records_of_chunk)
-        if not channels:
-            channels, names = len(series[0]), list(columns)
-        if len(series[0]) != channels:
-            raise FormatError(
-                f"{address}: series {start}: has {len(series[0])} channel(s), earlier series have {channels}"
-            )
-        if new := [name for name in columns if name not in names]:
-            raise FormatError(f"{address}: series before {start} have no {new[0]}, later ones have")
-        blank = np.full(len(series), "")
-        yield Chunk(series, {name: columns.get(name, blank) for name in names}, address, part)
-        start += len(series)
+    first: SeriesSet | None = None
+    while batch := list(islice(records, CHUNK_SIZE)):
+        if names is None:
+            names = _Names(batch[0].channel_names, batch[0].feature_names)
+        data = _clean(record_set(batch), names, address, start)
+        if first is None:
+            first = data
+        if len(data.series[0]) != len(first.series[0]):
+            counts = f"{len(data.series[0])} channel(s), earlier series have {len(first.series[0])}"
+            raise FormatError(f"{address}: series {start}: has {counts}")
+        if first.labels is None and data.labels is not None:
+            raise FormatError(f"{address}: series before {start} have no labels, later ones have")
+        if first.labels is not None and data.labels is None:
+            data = replace(data, labels=np.full(len(data.series), ""))
+        yield Chunk(data, address, part)
+        start += len(data.series)
 
 
-def _clean(records: list[Record], address: str, start: int) -> list[Array]:
+def record_set(records: list[Record]) -> SeriesSet:
+    """Return records as one set, with the names of the first."""
+    labels, ids = [record.label for record in records], [record.id for record in records]
+    return SeriesSet(
+        [record.values for record in records],
+        labels=None if all(label is None for label in labels) else np.array([label or "" for label in labels]),
+        ids=None if ids[0] is None else [identity or "" for identity in ids],
+        channel_names=records[0].channel_names,
+        feature_names=records[0].feature_names,
+    )
+
+
+def _clean(data: SeriesSet, names: _Names, address: str, start: int) -> SeriesSet:
     try:
-        return as_series([record.values for record in records])
+        return read_input(data, channel_names=names.channels, feature_names=names.features)
     except ValueError as first_error:
-        for index, record in enumerate(records, start):  # find the series, to name it by its index in the file
+        for index, values in enumerate(data.series, start):  # find the series, to name it by its index in the file
             try:
-                as_series([record.values])
+                as_series([values])
             except ValueError as error:
                 raise FormatError(f"{address}: {str(error).replace('series 0', f'series {index}', 1)}") from None
         raise FormatError(f"{address}: {first_error}") from None
 
 
-def _archive_records(name: str, split: Split | None) -> Iterator[Record]:
+def _archive_records(name: str, split: SplitName | None) -> Iterator[Record]:
     from nutime.data.archives import find_set, load_dataset
 
     try:
         find_set(name)
     except ValueError as error:
-        what = "is a folder, not a file" if Path(name).is_dir() else "no such file"
-        raise ValueError(f"{name}: {what}, and {error}") from None
+        raise ValueError(f"{name}: no such file, and {error}") from None
     for part in [split] if split else ["train", "test"]:
         dataset = load_dataset(name, split=part)
         for values, label in zip(dataset.X, dataset.y, strict=True):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from nutime import NuTime, NuTimeClassifier
     from nutime.batch.results import Results
-    from nutime.batch.source import Chunk, Extent, ReadOptions, Source
+    from nutime.batch.source import Chunk, Extent, Source, SourceOptions
     from nutime.cli import summaries
     from nutime.data.series import Array
 
@@ -65,7 +65,7 @@ class ClassWeight(StrEnum):
 def embed(
     source: Input,
     out: Output,
-    read: ReadOptions,
+    read: SourceOptions,
     pool: Annotated[Pool, typer.Option(help="How tokens become a vector.")] = Pool.BOTH,
     length: Length = None,
     weights: Weights = SHIPPED,
@@ -99,7 +99,7 @@ def fit(
     out: Annotated[
         str, typer.Option("--out", "-o", metavar="MODEL_DIR", show_default=False, help="Folder of the model.")
     ],
-    read: ReadOptions,
+    read: SourceOptions,
     strategy: Annotated[
         Strategy, typer.Option(help="Train a linear model on the frozen encoder, or the whole network.")
     ] = Strategy.PROBE,
@@ -151,35 +151,31 @@ def fit(
     encoder = _load_encoder(weights, device)
     series, labels, unlabelled = _labelled(chunks)
 
-    import rich
-
     from nutime import NuTimeClassifier
     from nutime.cli import summaries
-    from nutime.evaluate import RememberingEncoder, deal_folds, hold_out, validate
+    from nutime.estimators.base import EmbeddedSeries
+    from nutime.evaluate import deal_folds, hold_out, validate
 
-    rich.reconfigure(stderr=True)  # fine-tuning shows its bar on rich's own console
-    finetunes = strategy == Strategy.FINETUNE
-    if finetunes and folds is None and holdout is None:
+    if strategy == Strategy.FINETUNE and folds is None and holdout is None:
         holdout = HOLDOUT
     if holdout is not None:
         parts, method = hold_out(labels, holdout, seed), {"holdout": holdout}
     else:
         parts = deal_folds(labels, folds or FOLDS, seed)
         method = {"folds": int(parts.max()) + 1}
-    given: dict[str, Any] = {"epochs": epochs, "n_models": n_estimators, "class_weight": class_weight}
+    given: dict[str, Any] = {"epochs": epochs, "n_estimators": n_estimators, "class_weight": class_weight}
     given = {name: value for name, value in given.items() if value is not None}
     with progress_bars() as new_bar, _errors_about(source):
-        remembering = RememberingEncoder.of(encoder, new_bar("embedding", len(series)))
-        fitting = new_bar("fitting")
+        embedding, training, fitting = new_bar("embedding", len(series)), new_bar("training"), new_bar("fitting")
 
         def make() -> NuTimeClassifier:
-            shown = finetunes and rich.get_console().is_terminal
-            return NuTimeClassifier(strategy.value, remembering, random_state=seed, verbose=shown, **given)
+            return NuTimeClassifier(strategy.value, encoder, random_state=seed, verbose=training, **given)  # type: ignore[arg-type]
 
+        embedded = EmbeddedSeries.embed(series, encoder, make().pool, verbose=embedding)
         # The last fit, on all series, comes after the folds.
-        measured = validate(make, series, labels, parts, lambda done, total: fitting(done, total + 1))
-        classifier = make().fit(series, labels).set_params(verbose=False)
-    _save(classifier, out)
+        measured = validate(make, embedded, labels, parts, lambda done, total: fitting(done, total + 1))
+        classifier = make().fit(embedded, labels).set_params(verbose=False)
+    classifier.save(out)
     document, page = summaries.validation_pages(measured, method)
     classes = classifier.classes_.tolist()
     document = {"model": out, "series": len(series), "classes": classes, "unlabelled": unlabelled, **document}
@@ -197,7 +193,7 @@ def predict(
     ],
     source: Input,
     out: Output,
-    read: ReadOptions,
+    read: SourceOptions,
     engine: EngineOption = Engine.LOCAL,
     workers: Workers = None,
     device: Device = None,
@@ -232,7 +228,7 @@ def predict(
 def cluster(
     source: Input,
     out: Output,
-    read: ReadOptions,
+    read: SourceOptions,
     clusters: Annotated[
         int | None,
         typer.Option(
@@ -254,8 +250,7 @@ def cluster(
 
     Example: `nutime cluster series.csv -o clusters.csv`
     """
-    from nutime.batch.results import open_results
-    from nutime.batch.source import Chunk, Extent, Source
+    from nutime.batch.source import Chunk, Source
 
     _check_outputs(out, as_json, source, save=save, force=force)
     _, chunks = Source(source, read).opened()
@@ -264,33 +259,26 @@ def cluster(
 
     from nutime import NuTimeClusterer
     from nutime.cli import summaries
-    from nutime.evaluate import RememberingEncoder
+    from nutime.estimators.base import EmbeddedSeries
 
     with progress_bars() as new_bar, _errors_about(source):
-        remembering = RememberingEncoder.of(encoder, new_bar("embedding", len(data.series)))
+        embedded = EmbeddedSeries.embed(data.series, encoder, verbose=new_bar("embedding", len(data.series)))
         new_bar("clustering")
-        clusterer = NuTimeClusterer(clusters, remembering, random_state=seed).fit(data.series)
-    columns = {**data.columns, "cluster": clusterer.labels_}
-    _save(clusterer, save)
-    with open_results(out) as write:
-        write(columns, 0)
-    summary = summaries.summary_for(clusterer)
-    summary.add(columns)
-    document, page = summary.pages()
+        clusterer = NuTimeClusterer(clusters, encoder, random_state=seed).fit(embedded)
+    document, page = _write(clusterer, data, {"cluster": clusterer.labels_}, out)
+    if save:
+        clusterer.save(save)
     defined = clusterer.silhouette_ == clusterer.silhouette_  # NaN for one cluster, or one series per cluster
-    document = {"out": out, "model": save, "series": len(data.series), **document}
-    document["silhouette"] = clusterer.silhouette_ if defined else None
     page.append(f"Silhouette: {f'{clusterer.silhouette_:.2f}, of at most 1' if defined else 'not defined'}")
-    heading = summaries.input_line(source, Extent.of(data.series))
-    written = summaries.output_line(out, summaries.column_names(out, columns))
-    summaries.show(document, [heading, *page, written, *summaries.next_steps(save, source)], as_json, out)
+    document |= {"model": save, "silhouette": clusterer.silhouette_ if defined else None}
+    summaries.show(document, [*page, *summaries.next_steps(save, source)], as_json, out)
 
 
 @reads_series
 def detect(
     source: Input,
     out: Output,
-    read: ReadOptions,
+    read: SourceOptions,
     reference: Annotated[
         str | None,
         typer.Option(metavar="FILE", show_default=False, help="Normal series to train on; else IN itself."),
@@ -320,23 +308,27 @@ def detect(
     if engine == Engine.RAY and reference is None:
         raise typer.BadParameter("--engine ray needs normal series to train on", param_hint="--reference")
     series = Source(source, read)
-    chunks: Iterable[Chunk] = series.opened()[1]
-    normal = Source(reference, read, "train").opened()[1] if reference else (chunks := list(chunks))
+    _, chunks = series.opened()
+    normal = Source(reference, read, "train").opened()[1] if reference else chunks
     encoder = _load_encoder(weights, device)
-    training = Chunk.joined(normal).series
+    training = Chunk.joined(normal)
 
     from nutime import NuTimeDetector
+    from nutime.batch.apply import result_columns
     from nutime.cli import summaries
-    from nutime.evaluate import RememberingEncoder
+    from nutime.estimators.base import EmbeddedSeries
 
     with progress_bars() as new_bar, _errors_about(reference or source):
-        if not reference:  # the training series are scored afterwards and need not be embedded again
-            encoder = RememberingEncoder.of(encoder, new_bar("embedding", len(training)))
-        detector = NuTimeDetector(contamination, encoder).fit(training)
-    document, page = _apply(detector, series, chunks, out, engine, workers)
-    _save(detector, save)
-    if not reference:
+        bar = new_bar("embedding", len(training.series))
+        embedded = EmbeddedSeries.embed(training.series, encoder, verbose=bar)
+        detector = NuTimeDetector(contamination, encoder).fit(embedded)
+    if reference:
+        document, page = _apply(detector, series, chunks, out, engine, workers)
+    else:
+        document, page = _write(detector, training, result_columns(detector, embedded), out)
         page.append(f"Trained on the same series, of which {summaries.percent(contamination)} count as anomalous.")
+    if save:
+        detector.save(save)
     page += summaries.next_steps(save, source)
     summaries.show({**document, "model": save}, page, as_json, out)
 
@@ -375,6 +367,23 @@ def _apply(
     document, page = summary.pages()
     page = [summaries.input_line(source.address, extents[0]), *page, summaries.output_line(out, names)]
     return {"out": out, "series": extents[0].series, **document}, page
+
+
+def _write(model: Any, data: Chunk, results: Results, out: str) -> summaries.Pages:
+    """Write the results of a model for all series, and summarise them as JSON and as a page."""
+    from nutime.batch.results import open_results
+    from nutime.batch.source import Extent
+    from nutime.cli import summaries
+
+    columns = {**data.columns, **results}
+    with open_results(out) as write:
+        write(columns, 0)
+    summary = summaries.summary_for(model)
+    summary.add(columns)
+    document, page = summary.pages()
+    written = summaries.output_line(out, summaries.column_names(out, columns))
+    page = [summaries.input_line(data.address, Extent.of(data.series)), *page, written]
+    return {"out": out, "series": len(data.series), **document}, page
 
 
 def _check_outputs(out: str, as_json: bool, *inputs: str, save: str | None = None, force: bool = False) -> None:
@@ -419,15 +428,6 @@ def _load_encoder(weights: str, device: str | None) -> NuTime:
     from nutime.encoder import NuTime
 
     return NuTime.from_pretrained(weights).to(usable_device(device))
-
-
-def _save(estimator: Any, folder: str | None) -> None:
-    """Save a fitted estimator completely or not at all, where a folder is given."""
-    from nutime.atomic import replace_folder
-
-    if folder:
-        with replace_folder(folder) as fresh:
-            estimator.save(fresh)
 
 
 @contextmanager

@@ -33,12 +33,11 @@ def build(
 
     Example: `nutime corpus build ucr measurements/*.csv -o corpus`
     """
-    from nutime.cli.everyday import bar, progress_bars
+    from nutime.cli.progress import progress_bars
     from nutime.data.corpus.build import build_corpus
 
-    with progress_bars() as progress:
-        report = bar(progress, "reading")
-        corpus = build_corpus(sources, out, data_dir=data_dir, overwrite=overwrite, report=report)
+    with progress_bars() as new_bar:
+        corpus = build_corpus(sources, out, data_dir=data_dir, overwrite=overwrite, report=new_bar("reading"))
     _print(corpus, as_json)
 
 

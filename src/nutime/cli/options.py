@@ -7,15 +7,18 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 
 import typer
 
 if TYPE_CHECKING:
-    from nutime.batch.source import ReadOptions
+    from nutime.batch.source import SourceOptions
 
 SHIPPED = "nutime-base"
-INPUT_HELP = "a file (.csv .parquet .ts .tsv .arff .npz …), - for CSV from standard input, or a set (GunPoint)"
+INPUT_HELP = (
+    "a file (.csv .parquet .ts .tsv .arff .npz …), a folder or pattern of files with one series each, "
+    "- for CSV from standard input, or a set (GunPoint)"
+)
 
 
 class Pool(StrEnum):
@@ -100,11 +103,41 @@ def read_options(
             help="Ids, repeated in the results: name or position of a column; else id, series or series_id.",
         ),
     ] = None,
-) -> ReadOptions:
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", show_default=False, help="Times: a column; else time, timestamp, t or date."
+        ),
+    ] = None,
+    channels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN,…", show_default=False, help="Channels, comma-separated; else all other columns."
+        ),
+    ] = None,
+    freq: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STEP", show_default=False, help="Step of irregular times (10ms, 1h); else the median step."
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", show_default=False, help="Labels of a folder of files: file names and labels, as CSV."
+        ),
+    ] = None,
+) -> SourceOptions:
     """Return how the input is read, from the options that say so."""
-    from nutime.batch.source import ReadOptions
-
-    return ReadOptions(label_column=label, id_column=identity)
+    given = {
+        "label_column": label,
+        "id_column": identity,
+        "time_column": time,
+        "channel_columns": channels.split(",") if channels else None,
+        "freq": freq,
+        "labels": labels,
+    }
+    return cast("SourceOptions", {name: value for name, value in given.items() if value is not None})
 
 
 def reads_series(command: Callable[..., None]) -> Callable[..., None]:
@@ -125,7 +158,7 @@ def reads_series(command: Callable[..., None]) -> Callable[..., None]:
 def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Return the parameters of a function by name, with annotations that typer can read."""
     # The type is not imported here, because help must not wait for the packages behind it.
-    names = {**function.__globals__, "ReadOptions": object}
+    names = {**function.__globals__, "SourceOptions": object}
     hints = get_type_hints(function, names, include_extras=True)
     parameters = inspect.signature(function).parameters.values()
     keyword = inspect.Parameter.KEYWORD_ONLY

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.batch.results import Results
-from nutime.batch.source import input_columns
+from nutime.batch.source import input_columns, record_set
 from nutime.data.formats.arrow import columns_of, records_of
 from nutime.data.formats.source import FormatError, InputFile
 from nutime.data.series import EXPECTED, Array, as_series
@@ -113,7 +113,7 @@ def _decode_arrow(body: bytes, limits: Limits) -> Question:
     with source.decoding():
         records = list(records_of(source, columns, lists, batches))
     _check_number(sum(len(record.values) for record in records), limits)
-    return Question(as_series([record.values for record in records]), input_columns(records))
+    return Question(as_series([record.values for record in records]), input_columns(record_set(records)))
 
 
 def _is_compressed(metadata: Any) -> bool:

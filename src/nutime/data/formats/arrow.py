@@ -35,12 +35,12 @@ def read_parquet(source: InputFile) -> Iterator[Record]:
         contiguous = True
         if columns.is_long and columns.id is not None:
             ids = file.iter_batches(batch_size=_CHUNK_ROWS, columns=[schema.names[columns.id]])
-            contiguous = _is_contiguous(batch.column(0).to_pylist() for batch in ids)
+            contiguous = is_contiguous(batch.column(0).to_pylist() for batch in ids)
         batches = file.iter_batches(batch_size=_CHUNK_ROWS)
         yield from records_of(source, columns, lists, batches, contiguous=contiguous)
 
 
-def _is_contiguous(chunks: Iterable[list[Any]]) -> bool:
+def is_contiguous(chunks: Iterable[list[Any]]) -> bool:
     """Whether equal ids follow each other."""
     ids = [key for key, _ in groupby(chain.from_iterable(chunks))]
     return len(set(ids)) == len(ids)

@@ -150,7 +150,7 @@ def _stream(
         if any(value is not None for value in options.values()) and suffix not in _TABLES:
             raise FormatError(f"{path}: has no columns to choose from; only {', '.join(_TABLES)} files have")
         records = _checked(source, FORMATS[suffix])
-    return _with_notes(records, report, notes)
+    return with_notes(records, report, notes)
 
 
 def _check_freq(path: _PathLike, options: ReadOptions) -> None:
@@ -162,7 +162,7 @@ def _check_freq(path: _PathLike, options: ReadOptions) -> None:
         raise FormatError(f"{path}: {error}") from None
 
 
-def _with_notes(records: Iterator[Record], report: TimeReport, notes: list[str]) -> Iterator[Record]:
+def with_notes(records: Iterator[Record], report: TimeReport, notes: list[str]) -> Iterator[Record]:
     yield from records
     notes += report.notes()
     for note in notes:
