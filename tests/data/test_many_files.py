@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from format_files import refusal, write
-from nutime.data.results import read_table
 
 from nutime.data.formats.read import FormatError, is_many, read_file, read_records
 

@@ -1,8 +1,8 @@
 """Attention for sequences that fit on chip; one program processes the heads of a sequence in turn.
 
 There is no online softmax, and nothing is saved for the backward pass: the score matrix of a head (at most
-128 × 128) stays in registers, and the backward pass recomputes it, including dropout, whose mask is a hash of its position
-(``noise.py``). Triton's interpreter runs the kernels on a CPU, where tests compare them with
+128 × 128) stays in registers, and the backward pass recomputes it, including dropout, whose mask is a hash of its
+position (``noise.py``). Triton's interpreter runs the kernels on a CPU, where tests compare them with
 ``attention.reference_attention``.
 """
 
