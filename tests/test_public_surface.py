@@ -12,6 +12,8 @@ NAMES = [
     "NuTimeConfig",
     "NuTimeDetector",
     "NuTimeEmbedder",
+    "NuTimeScanner",
+    "NuTimeSegmenter",
     "load_dataset",
 ]
 

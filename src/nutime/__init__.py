@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from nutime.estimators.detector import NuTimeDetector
     from nutime.estimators.embedder import NuTimeEmbedder
     from nutime.model.config import NuTimeConfig
+    from nutime.recordings.scanner import NuTimeScanner
+    from nutime.recordings.segmenter import NuTimeSegmenter
 
 _HOMES = {
     "NuTime": "nutime.encoder",
@@ -22,6 +24,8 @@ _HOMES = {
     "NuTimeConfig": "nutime.model.config",
     "NuTimeDetector": "nutime.estimators.detector",
     "NuTimeEmbedder": "nutime.estimators.embedder",
+    "NuTimeScanner": "nutime.recordings.scanner",
+    "NuTimeSegmenter": "nutime.recordings.segmenter",
     "load_dataset": "nutime.data.archives",
 }
 
@@ -32,6 +36,8 @@ __all__ = [
     "NuTimeConfig",
     "NuTimeDetector",
     "NuTimeEmbedder",
+    "NuTimeScanner",
+    "NuTimeSegmenter",
     "load_dataset",
 ]
 

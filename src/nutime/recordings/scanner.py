@@ -87,6 +87,10 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
     intervals_: list[Interval]
     window_: int
     n_channels_in_: int
+    encoder_: NuTime | None
+    mean_: Float64
+    scale_: Float64
+    _references: list[_Reference]
 
     def __init__(
         self,
@@ -159,12 +163,10 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
             stretch = (reference.starts + reference.size // 2) * _STRETCHES // length
             excluded = stretch[:, None] == stretch
             excluded |= np.abs(reference.starts[:, None] - reference.starts) < reference.size
-            scores = sum(
-                _distances(part, part, excluded).sum(1) / unit
-                for part, unit in zip(reference.features, reference.units, strict=True)
-            )
-            points += _spread(scores[None], reference.starts, reference.size, length)[0]
-        return points / (len(reference.features) * len(self._references))
+            for part, unit in zip(reference.features, reference.units, strict=True):
+                scores = _distances(part, part, excluded).sum(1) / unit / len(reference.features)
+                points += _spread(scores[None], reference.starts, reference.size, length)[0]
+        return points / len(self._references)
 
     def _scan(self, X: Any, *, itself: bool) -> Float64:
         check_is_fitted(self, "threshold_")
@@ -185,7 +187,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
             ]
             points += _spread(np.concatenate(scores, 1), starts, reference.size, length)
         points /= len(references[0].features) * len(references)
-        total = points.sum(0)
+        total: Float64 = points.sum(0)
         self.intervals_ = [
             Interval(start, end, float(total[start:end].max()), int(points[:, start:end].sum(1).argmax()))
             for start, end in label_intervals(total > self.threshold_)
@@ -198,11 +200,10 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         features = self._features(recording, starts, reference.size)
         if self.encoder_ is not None:
             features[-1] = (features[-1] - reference.mean) / reference.scale
-        scores = [
-            _distances(part, known, excluded) / unit
-            for part, known, unit in zip(features, reference.features, reference.units, strict=True)
-        ]
-        return np.sum(scores, 0).T
+        scores = np.zeros((len(starts), len(recording)))
+        for part, known, unit in zip(features, reference.features, reference.units, strict=True):
+            scores += _distances(part, known, excluded) / unit
+        return scores.T
 
     def _features(self, recording: Float64, starts: Indices, size: int) -> list[NDArray[np.float32]]:
         features = [cut_windows(recording, starts, size).astype(np.float32)]

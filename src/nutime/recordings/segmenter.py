@@ -104,18 +104,15 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
         return self.fit(X).change_points_
 
     def _cuts(self, links: Float64) -> list[int]:
-        n_windows = len(links)
+        n_windows, count = len(links), self.n_change_points
         min_segment = max(2, int(_MIN_SEGMENT * n_windows))
-        wanted = self.n_change_points
-        if wanted is not None:
-            if not (isinstance(wanted, Integral) and 0 <= wanted < n_windows // 2):
-                raise ValueError(f"n_change_points must be None or from 0 to {n_windows // 2 - 1}, got {wanted!r}")
-            min_segment = min(min_segment, n_windows // (wanted + 1))
-        most = _MAX_CHANGE_POINTS if wanted is None else int(wanted)
-        self.association_, cuts = _best_cuts(links, most, min_segment)
-        if wanted is None:
-            wanted = (self.association_ - self.penalty * np.arange(len(cuts))).argmax()
-        return cuts[wanted]
+        if count is None:
+            self.association_, cuts = _best_cuts(links, _MAX_CHANGE_POINTS, min_segment)
+            return cuts[int((self.association_ - self.penalty * np.arange(len(cuts))).argmax())]
+        if not (isinstance(count, Integral) and 0 <= count < n_windows // 2):
+            raise ValueError(f"n_change_points must be None or from 0 to {n_windows // 2 - 1}, got {count!r}")
+        self.association_, cuts = _best_cuts(links, count, min(min_segment, n_windows // (count + 1)))
+        return cuts[count]
 
 
 def _grid(length: int, n_windows: int) -> Indices:
@@ -134,11 +131,11 @@ def _links(encoder: NuTime | None, recording: Float64, centres: Indices, window:
         if encoder is None:
             vectors = cut_windows(recording, starts, size).reshape(len(starts), -1)
         else:
-            vectors = embed_windows(encoder, recording, starts, size).reshape(len(starts), -1)
-            vectors = StandardScaler().fit_transform(vectors)
+            embedding = embed_windows(encoder, recording, starts, size).reshape(len(starts), -1)
+            vectors = StandardScaler().fit_transform(embedding)
         neighbours = _neighbours(vectors, starts, size)
-        np.add.at(links, (np.repeat(np.arange(len(links)), neighbours.shape[1]), neighbours.ravel()), 1)
-    return (links + links.T) / links.sum()
+        np.add.at(links, (np.arange(len(links))[:, None], neighbours), 1)
+    return np.asarray((links + links.T) / links.sum())
 
 
 def _neighbours(vectors: NDArray[Any], starts: Indices, size: int) -> Indices:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -50,7 +49,7 @@ def read_recording(X: Any) -> Float64:
 def standardise(recording: Float64) -> Float64:
     """Bring every channel to mean 0 and standard deviation 1; windows keep their scale within the recording."""
     scale = recording.std(1, keepdims=True)
-    return (recording - recording.mean(1, keepdims=True)) / np.where(scale > 0, scale, 1)
+    return np.asarray((recording - recording.mean(1, keepdims=True)) / np.where(scale > 0, scale, 1))
 
 
 def autocorrelation(value: NDArray[np.floating[Any]]) -> Float64:
@@ -58,7 +57,7 @@ def autocorrelation(value: NDArray[np.floating[Any]]) -> Float64:
     centred = np.asarray(value, np.float64) - np.mean(value)
     spectrum = np.abs(np.fft.rfft(centred, 2 * len(centred))) ** 2
     curve = np.fft.irfft(spectrum)[: len(centred)]
-    return curve / (curve[0] or 1.0)
+    return np.asarray(curve / (curve[0] or 1.0))
 
 
 def choose_window(window: Any, recording: Float64, shortest: int, longest: int) -> int:
@@ -66,7 +65,7 @@ def choose_window(window: Any, recording: Float64, shortest: int, longest: int) 
     length = recording.shape[1]
     if isinstance(window, str) and window == "auto":
         return int(np.clip(dominant_period(recording), shortest, max(shortest, longest)))
-    if isinstance(window, Integral) and 2 <= window <= length // 4:
+    if isinstance(window, int | np.integer) and 2 <= window <= length // 4:
         return int(window)
     raise ValueError(f"window must be 'auto' or from 2 to length / 4 = {length // 4}, got {window!r}")
 
@@ -77,7 +76,7 @@ def dominant_period(recording: Float64) -> int:
     spectrum = (np.abs(np.fft.rfft(standardise(recording))) ** 2).sum(0)[1:]
     periods = length / np.arange(1, len(spectrum) + 1)
     allowed = (periods >= 8) & (periods <= length / 5)
-    return round(periods[np.where(allowed, spectrum, 0).argmax()])
+    return round(float(periods[np.where(allowed, spectrum, 0).argmax()]))
 
 
 def cut_windows(recording: Float64, starts: Indices, size: int) -> Float64:
@@ -87,5 +86,7 @@ def cut_windows(recording: Float64, starts: Indices, size: int) -> Float64:
 
 def embed_windows(encoder: NuTime, recording: Float64, starts: Indices, size: int) -> NDArray[np.float32]:
     """Return one vector per window and channel, ``(n, channels, d)``."""
+    if encoder.config.channels != 1:
+        raise ValueError(f"recordings need an encoder of 1 channel, this one reads {encoder.config.channels}")
     embedding = encoder.embed(cut_windows(recording, starts, size), pool=_POOL, length=_EMBEDDED_LENGTH)
-    return embedding.reshape(len(starts), len(recording) // encoder.config.channels, -1)
+    return embedding.reshape(len(starts), len(recording), -1)
