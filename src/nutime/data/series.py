@@ -65,7 +65,9 @@ __all__ = [
     "as_series",
     "holds_series",
     "is_frame",
+    "is_groupby",
     "is_labelled",
+    "is_xarray",
     "read_input",
     "resample",
 ]

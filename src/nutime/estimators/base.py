@@ -8,7 +8,8 @@ Two kinds of ``X`` are distinguished, because scikit-learn and time series have 
   may differ in every call.
 
 Both may be mixed: an estimator fitted on a table still accepts series of any length as a list. The number of
-channels is fixed by ``fit`` in either case.
+channels is fixed by ``fit`` in either case. Names of channels and columns are recorded by ``fit``; a later input
+with the same names in another order is put in order, and one with other names is refused.
 """
 
 from __future__ import annotations
@@ -22,12 +23,24 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from nutime.data.series import EXPECTED, Array, SeriesLike, as_array, as_series, holds_series, is_frame
+from nutime.data.series import (
+    EXPECTED,
+    Array,
+    SeriesLike,
+    SeriesSet,
+    as_array,
+    holds_series,
+    is_frame,
+    is_groupby,
+    is_xarray,
+    read_input,
+)
 from nutime.devices import usable_device
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators import storage
@@ -46,19 +59,17 @@ class EmbeddedSeries:
     """Series with their embedding, computed once: ``X`` for any estimator with the same encoder and pool.
 
     Attributes:
-        series: finite series, as :func:`~nutime.data.series.as_series` returns them.
         embedding: ``(n, d)``; with many channels a fixed part of the embedding, as
             :func:`~nutime.finetune.linear.probe_features` describes.
         encoder: the encoder that computed it.
         pool: the pool it was computed with.
-        n_columns: columns of the table the series came from, None if it was none.
+        source: the series with the names of the input.
     """
 
-    series: list[Array]
+    source: SeriesSet
     embedding: NDArray[np.float32]
     encoder: NuTime
     pool: str
-    n_columns: int | None = None
 
     @classmethod
     def embed(
@@ -71,9 +82,13 @@ class EmbeddedSeries:
         verbose: bool | Report = False,
     ) -> Self:
         """Embed series; the arguments are those of the estimators and of :meth:`nutime.NuTime.embed`."""
-        given, n_columns = read_series(X)
-        series, encoder = series_of(given), load_encoder(encoder, device)
-        return cls(series, probe_features(encoder, series, pool, verbose=verbose), encoder, pool, n_columns)
+        source, encoder = _read_names(X), load_encoder(encoder, device)
+        return cls(source, probe_features(encoder, source.series, pool, verbose=verbose), encoder, pool)
+
+    @property
+    def series(self) -> list[Array]:
+        """The series, finite."""
+        return self.source.series
 
     def __len__(self) -> int:
         return len(self.series)
@@ -81,7 +96,8 @@ class EmbeddedSeries:
     def take(self, indices: ArrayLike) -> Self:
         """Return some of the series, with their embedding."""
         rows = np.arange(len(self))[np.asarray(indices)]
-        return replace(self, series=[self.series[row] for row in rows], embedding=self.embedding[rows])
+        source = replace(self.source, series=[self.series[row] for row in rows], labels=None, ids=None, times=None)
+        return replace(self, source=source, embedding=self.embedding[rows])
 
 
 class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
@@ -93,6 +109,8 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
     encoder_: NuTime
     n_channels_in_: int
     n_features_in_: int
+    channel_names_in_: NDArray[np.object_]
+    feature_names_in_: NDArray[np.object_]
 
     #: The attributes, arrays or floats, that together with the encoder are the fitted state.
     _fitted: ClassVar[tuple[str, ...]] = ()
@@ -132,35 +150,43 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
-        given, n_columns = read_series(X)
+        source = X.source if isinstance(X, EmbeddedSeries) else _read_names(X)
         self.encoder_ = load_encoder(self.encoder, self.device)
-        self.n_channels_in_ = len(series_of(given)[0])
-        if n_columns is not None:
-            self.n_features_in_ = n_columns
-        return self._check_embedded(given)
+        self.n_channels_in_ = len(source.series[0])
+        if source.n_features is not None:
+            self.n_features_in_ = source.n_features
+        for kind in ("channel_names", "feature_names"):
+            if (names := getattr(source, kind)) is not None:
+                setattr(self, f"{kind}_in_", np.array(names, dtype=object))
+        return self._check_embedded(X) if isinstance(X, EmbeddedSeries) else source.series
 
     def _read(self, X: SeriesLike | EmbeddedSeries) -> list[Array] | EmbeddedSeries:
         """Read the ``X`` of a fitted estimator."""
         check_is_fitted(self, ("encoder_", *self._fitted))
-        given, n_columns = read_series(X)
+        embedded = isinstance(X, EmbeddedSeries)
+        source = X.source if embedded else _read_names(X, **self._names_in())
         name = type(self).__name__
-        expected = getattr(self, "n_features_in_", n_columns)
-        if n_columns not in (None, expected):
+        expected = getattr(self, "n_features_in_", source.n_features)
+        if source.n_features not in (None, expected):
             raise ValueError(
-                f"X has {n_columns} features, but {name} is expecting {expected} features as input; "
+                f"X has {source.n_features} features, but {name} is expecting {expected} features as input; "
                 "give series of another length as a list of arrays or as an array (n, channels, length)"
             )
-        n_channels = len(series_of(given)[0])
+        n_channels = len(source.series[0])
         if n_channels != self.n_channels_in_:
             raise ValueError(f"X has {n_channels} channel(s), but {name} was fitted with {self.n_channels_in_}")
-        return self._check_embedded(given)
+        return self._check_embedded(X) if isinstance(X, EmbeddedSeries) else source.series
 
-    def _check_embedded(self, X: list[Array] | EmbeddedSeries) -> list[Array] | EmbeddedSeries:
-        if isinstance(X, EmbeddedSeries):
-            if X.pool != self.pool:
-                raise ValueError(f"X was embedded with pool {X.pool!r}, but the estimator has pool {self.pool!r}")
-            if not _same_weights(X.encoder, self.encoder_):
-                raise ValueError("X was embedded by another encoder than the estimator's; embed it again")
+    def _names_in(self) -> dict[str, list[str]]:
+        """Return the names of channels and columns that ``fit`` recorded."""
+        kinds = ("channel_names", "feature_names")
+        return {kind: list(getattr(self, f"{kind}_in_")) for kind in kinds if hasattr(self, f"{kind}_in_")}
+
+    def _check_embedded(self, X: EmbeddedSeries) -> EmbeddedSeries:
+        if X.pool != self.pool:
+            raise ValueError(f"X was embedded with pool {X.pool!r}, but the estimator has pool {self.pool!r}")
+        if not _same_weights(X.encoder, self.encoder_):
+            raise ValueError("X was embedded by another encoder than the estimator's; embed it again")
         return X
 
     def _features(
@@ -224,16 +250,18 @@ def _same_weights(one: NuTime, other: NuTime) -> bool:
     )
 
 
-def read_series(X: SeriesLike | EmbeddedSeries) -> tuple[list[Array] | EmbeddedSeries, int | None]:
-    """Return the series of ``X``, and its number of columns if it is a table."""
-    if isinstance(X, EmbeddedSeries):
-        return X, X.n_columns
+def _read_names(X: SeriesLike, **names_in: list[str]) -> SeriesSet:
+    """Read ``X`` with its names, which must agree with those of ``fit``."""
     table = _as_table(X)
-    return (as_series(X), None) if table is None else (as_series(table), table.shape[1])
+    return read_input(X if table is None else table, **names_in)
 
 
 def _as_table(X: Any) -> Any:
-    """Return ``X`` as a 2-D array or frame, or None if its series have their own lengths."""
+    """Return ``X`` as a 2-D array, or None if the input contract reads it as it is."""
+    if issparse(X):  # one kind of it is a mapping
+        return check_array(X)
+    if isinstance(X, SeriesSet | Mapping) or is_groupby(X) or is_xarray(X) or is_frame(X):
+        return None
     if isinstance(X, list | tuple):
         if not X or not all(isinstance(row, list | tuple) for row in X):
             return None
@@ -243,8 +271,6 @@ def _as_table(X: Any) -> Any:
             return None
         if X.ndim != 2:
             return None
-    if is_frame(X):
-        return None if holds_series(X) else X
     if hasattr(X, "iloc"):  # a pandas Series
         return None
     dimensions = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
@@ -256,6 +282,6 @@ def _as_table(X: Any) -> Any:
     if dimensions < 2:
         raise ValueError(f"got {dimensions} dimension(s): {EXPECTED}. Reshape your data: X.reshape(1, -1)")
     try:
-        return check_array(array if array.ndim else X, ensure_all_finite=False)  # X itself if it is sparse
+        return check_array(array, ensure_all_finite=False)
     except ValueError as error:  # the lines after the first one repeat the data
         raise ValueError(str(error).partition("\n")[0]) from None

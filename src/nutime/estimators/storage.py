@@ -12,6 +12,7 @@ The folder is complete: it depends neither on the weights the encoder came from 
 from __future__ import annotations
 
 import json
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,7 @@ def save(estimator: SeriesEstimator, folder: str | Path) -> Path:
         "params": params,
         "n_channels_in": estimator.n_channels_in_,
         "n_features_in": getattr(estimator, "n_features_in_", None),
+        **{f"{kind}_in": names for kind, names in estimator._names_in().items()},
     }
     if hasattr(estimator, "classes_"):
         document["classes"] = _encode_labels(estimator.classes_)
@@ -78,6 +80,12 @@ def load(folder: str | Path, device: torch.device | str = "auto") -> Any:
     folder = Path(folder)
     path = folder / DOCUMENT
     document = read_document(path, "estimator", FORMAT)
+    if document["format"] < FORMAT:
+        warnings.warn(
+            f"{folder}: fitted by a version that resized series without averaging; predictions for series longer than "
+            "the encoder's length may differ from that version's. Fit it again",
+            stacklevel=2,
+        )
     arrays = _read_arrays(folder / _ARRAYS)
     encoder = NuTime.from_pretrained(folder / _ENCODER).to(usable_device(device))
     try:
@@ -88,6 +96,9 @@ def load(folder: str | Path, device: torch.device | str = "auto") -> Any:
         estimator.n_channels_in_ = int(document["n_channels_in"])
         if document["n_features_in"] is not None:
             estimator.n_features_in_ = int(document["n_features_in"])
+        for kind in ("channel_names_in", "feature_names_in"):
+            if kind in document:
+                setattr(estimator, f"{kind}_", np.array([str(name) for name in document[kind]], dtype=object))
         if "classes" in document:
             estimator.classes_ = _decode_labels(document["classes"])
     except _DAMAGE as error:
