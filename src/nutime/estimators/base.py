@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -163,8 +164,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
     def _read(self, X: SeriesLike | EmbeddedSeries) -> list[Array] | EmbeddedSeries:
         """Read the ``X`` of a fitted estimator."""
         check_is_fitted(self, ("encoder_", *self._fitted))
-        embedded = isinstance(X, EmbeddedSeries)
-        source = X.source if embedded else _read_names(X, **self._names_in())
+        source = X.source if isinstance(X, EmbeddedSeries) else _read_names(X, self._names_in())
         name = type(self).__name__
         expected = getattr(self, "n_features_in_", source.n_features)
         if source.n_features not in (None, expected):
@@ -250,7 +250,7 @@ def _same_weights(one: NuTime, other: NuTime) -> bool:
     )
 
 
-def _read_names(X: SeriesLike, **names_in: list[str]) -> SeriesSet:
+def _read_names(X: SeriesLike, names_in: Mapping[str, Any] = MappingProxyType({})) -> SeriesSet:
     """Read ``X`` with its names, which must agree with those of ``fit``."""
     table = _as_table(X)
     return read_input(X if table is None else table, **names_in)

@@ -82,8 +82,8 @@ def load(folder: str | Path, device: torch.device | str = "auto") -> Any:
     document = read_document(path, "estimator", FORMAT)
     if document["format"] < FORMAT:
         warnings.warn(
-            f"{folder}: fitted by a version that resized series without averaging; predictions for series longer than "
-            "the encoder's length may differ from that version's. Fit it again",
+            f"{folder}: fitted by a version that resized series without averaging; predictions for series longer "
+            "than the encoder's length may differ from that version's. Fit it again",
             stacklevel=2,
         )
     arrays = _read_arrays(folder / _ARRAYS)
