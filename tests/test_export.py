@@ -1,7 +1,7 @@
-"""What is exported answers as Python does.
+"""Exported models return the outputs of the Python models.
 
-Tracing takes seconds: by default one file is written, and everything else is tested as the module that would
-be traced; the slow tests write them all.
+Tracing takes seconds: by default one file is written, and all other models are tested as the module that would be
+traced; the slow tests write them all.
 """
 
 import json
@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 
 from nutime import NuTime, NuTimeClassifier, NuTimeClusterer, NuTimeConfig, NuTimeDetector, NuTimeEmbedder
 from nutime.cli.export import export
-from nutime.export import CONTRACT, export_onnx, plan_export
+from nutime.data.series import resample
+from nutime.export import CONTRACT, _Series, export_onnx, plan_export
 from nutime.model.network import POOLS
 from nutime.version import own_version
 
@@ -183,6 +184,21 @@ def test_gaps_and_padding_are_treated_as_by_the_input_contract(encoder, file, le
 def test_a_constant_series_has_no_shape_whatever_its_value(encoder, file, value, length):
     series = np.full((1, 1, length), value, np.float32)
     np.testing.assert_allclose(file.run(series)["embedding"], encoder.embed(series), atol=TOLERANCE)
+
+
+@given(
+    st.integers(1, 300),
+    st.integers(1, 60),
+    st.integers(0, 5),
+    st.sampled_from([0.0, 1e6, 1e30]),
+    st.integers(0, 99),
+)
+def test_series_are_resized_as_by_the_input_contract(size, length, padding, offset, seed):
+    series = walks(2, 2, size, seed) + np.float32(offset)
+    given = np.pad(series, ((0, 0), (0, 0), (padding, 2 * padding)), constant_values=np.nan)
+    tensor = torch.from_numpy(given)
+    resized = _Series.of(tensor, ~tensor.isnan()).resized(length)
+    np.testing.assert_allclose(resized, resample(list(series), length), rtol=3e-7, atol=1e-6)
 
 
 def test_a_series_of_a_hundred_thousand_points_agrees(encoder, file):

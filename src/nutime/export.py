@@ -1,10 +1,9 @@
-"""A trained model as one ONNX file that takes raw series: gaps, resizing and normalisation are in the graph.
+"""Export of encoders and fitted estimators to ONNX, with all preprocessing of raw series in the graph.
 
-Unusual here: the input contract of :mod:`nutime.data.series` stands here a second time, in tensor operations,
-so that a program with an ONNX runtime needs nothing of ours; :data:`CONTRACT`, which travels in the file,
-says what it may feed. The network itself is not written again: it is traced, each layer replaced by a twin
-that names attention as the single operator ONNX has for it, which a runtime computes faster than its parts.
-What stands on the embedding is computed in float64, as in Python.
+The input contract of :mod:`nutime.data.series` is implemented here again in tensor operations, so that the file
+needs only an ONNX runtime; :data:`CONTRACT`, which the file contains, describes the input. The network is traced,
+with attention as ONNX's single operator, which runtimes compute faster than its parts. Everything after the
+embedding is computed in float64, as in Python.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nutime.atomic import replace_file
 from nutime.encoder import NuTime
 from nutime.estimators import storage
 from nutime.estimators.base import SeriesEstimator
@@ -39,27 +39,26 @@ from nutime.version import own_version
 CONTRACT = (
     "series: float32 (batch, channels, length), raw values, any length from 1 on. NaN at the ends, in all "
     "channels at once, is padding and is trimmed: pad series of unequal length with it. Any other NaN is a "
-    "missing value and is interpolated. A series with an infinite value, or with a channel of NaN alone, has "
-    "no answer: NaN, and -1 for a label."
+    "missing value and is interpolated. The outputs of a series with an infinite value, or with a channel of NaN "
+    "alone, are NaN, and -1 for a label."
 )
-#: The first version of ONNX that has attention as an operator.
+#: The first ONNX version with an attention operator.
 OPSET = 23
 
 
 def export_onnx(
     model: str | Path | NuTime | SeriesEstimator, path: str | Path, *, pool: str | None = None
 ) -> dict[str, Any]:
-    """Write a model as an ONNX file; return the metadata it carries as JSON, under the key ``nutime``.
+    """Write a model as an ONNX file; return its metadata, which the file contains as JSON under ``nutime``.
 
-    Outputs are named: ``embedding`` for an encoder or a ``NuTimeEmbedder``; ``probabilities`` and ``label``
+    Outputs: ``embedding`` for an encoder or a ``NuTimeEmbedder``; ``probabilities`` and ``label``
     (an index into the metadata's ``classes``) for a classifier; ``distances`` and ``label`` for a clusterer;
     ``anomaly_score`` for a detector, whose threshold is in the metadata.
 
     Args:
         model: shipped weights by name, a folder of an encoder or of a fitted estimator, or such an object.
         path: the file to write.
-        pool: for an encoder: how tokens become an embedding, as in :meth:`nutime.NuTime.embed`. An estimator
-            keeps the one it was fitted with.
+        pool: of an encoder, as in :meth:`nutime.NuTime.embed`. An estimator has the one it was fitted with.
     """
     if not (find_spec("onnx") and find_spec("onnxscript")):
         raise ValueError("export needs onnx and onnxscript; install them with: pip install 'nutime[onnx]'")
@@ -73,23 +72,23 @@ def export_onnx(
     }
     program = _trace(plan)
     program.model.metadata_props["nutime"] = json.dumps(metadata)
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    program.save(path, external_data=False)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with replace_file(path) as file:
+        file.write(program.model_proto.SerializeToString())
     return metadata
 
 
-# ---- what is asked for -----------------------------------------------------------------------------------
+# ---- models ----------------------------------------------------------------------------------------------
 
 
 class Plan(NamedTuple):
-    """A model as it will be written.
+    """A model to export.
 
     Attributes:
         graph: a module from raw series to the outputs.
-        channels: how many it takes; None for any number.
-        outputs: their names.
-        about: what else the file should say.
+        channels: number of channels; None for any number.
+        outputs: names of the outputs.
+        about: further metadata.
     """
 
     graph: nn.Module
@@ -99,7 +98,7 @@ class Plan(NamedTuple):
 
 
 def plan_export(model: str | Path | NuTime | SeriesEstimator, pool: str | None = None) -> Plan:
-    """Return the module that :func:`export_onnx` traces; run as it is, it answers the same."""
+    """Return the module that :func:`export_onnx` traces; called directly, it returns the same outputs."""
     opened = storage.open_model(model) if isinstance(model, str | Path) else model
     return _plan_encoder(opened, pool) if isinstance(opened, NuTime) else _plan_estimator(opened, pool)
 
@@ -114,7 +113,7 @@ def _plan_encoder(encoder: NuTime, pool: str | None) -> Plan:
 
 def _plan_estimator(estimator: SeriesEstimator, pool: str | None) -> Plan:
     if pool is not None:
-        raise ValueError(f"pool is for encoders; a {type(estimator).__name__} keeps the one of its fit")
+        raise ValueError(f"pool is for encoders; a {type(estimator).__name__} has the one it was fitted with")
     check_is_fitted(estimator, "encoder_")
     encoder, channels = estimator.encoder_, estimator.n_channels_in_
     if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, Ensemble):
@@ -123,24 +122,24 @@ def _plan_estimator(estimator: SeriesEstimator, pool: str | None) -> Plan:
         return Plan(_Graph(classes), channels, ["probabilities", "label"], about)
 
     embedding = _Embedding(encoder.config, encoder.state_dict(), estimator.pool)
-    answers: nn.Module = embedding
+    model: nn.Module = embedding
     outputs, about = ["embedding"], {"pool": estimator.pool}
     if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, LinearProbe):
-        answers, outputs = _Classes([_probe(embedding, estimator.model_, channels)]), ["probabilities", "label"]
+        model, outputs = _Classes([_probe(embedding, estimator.model_, channels)]), ["probabilities", "label"]
         about["classes"] = estimator.classes_.tolist()
     elif isinstance(estimator, NuTimeClusterer):
-        answers, outputs = _Clusters(embedding, estimator), ["distances", "label"]
+        model, outputs = _Clusters(embedding, estimator), ["distances", "label"]
     elif isinstance(estimator, NuTimeDetector):
-        answers, outputs = _Anomalies(embedding, estimator), ["anomaly_score"]
+        model, outputs = _Anomalies(embedding, estimator), ["anomaly_score"]
         about["threshold"] = 1 - estimator.contamination
-    return Plan(_Graph(answers), channels, outputs, about)
+    return Plan(_Graph(model), channels, outputs, about)
 
 
 # ---- the network -----------------------------------------------------------------------------------------
 
 
 class _OnnxLayer(Layer):
-    """The same layer with the same parameters; attention is one operator instead of its parts."""
+    """A layer with the same parameters whose attention is a single operator."""
 
     def forward(self, tokens: Tensor, noise: Any = None) -> Tensor:
         normal = self.attention_norm(tokens)
@@ -152,7 +151,7 @@ class _OnnxLayer(Layer):
 
 
 class _Embedding(nn.Module):
-    """Series to ``(batch, d)``, as :meth:`nutime.NuTime.embed` does it: resized to what the pool reads."""
+    """Embedding ``(batch, d)`` of series, as by :meth:`nutime.NuTime.embed`."""
 
     def __init__(self, config: NuTimeConfig, weights: Mapping[str, Tensor], pool: str) -> None:
         super().__init__()
@@ -169,7 +168,7 @@ class _Embedding(nn.Module):
         return pooled.reshape(resized.shape[0], -1)
 
 
-# ---- what stands on it -----------------------------------------------------------------------------------
+# ---- estimators -----------------------------------------------------------------------------------------
 
 
 class _Standardise(nn.Module):
@@ -186,7 +185,7 @@ class _Standardise(nn.Module):
 
 
 class _Heads(nn.Module):
-    """Linear classifiers of one embedding, ``(heads, batch, classes)``: it is computed once for all of them."""
+    """Logits ``(heads, batch, classes)`` of linear classifiers that share one embedding."""
 
     weight: Tensor
     bias: Tensor
@@ -214,7 +213,7 @@ class _Columns(nn.Module):
 
 
 def _features(embedding: _Embedding, channels: int, count: int) -> nn.Module:
-    """Return what a probe reads of an embedding, see :mod:`~nutime.finetune.linear`."""
+    """Return the features of a probe: all of an embedding or the selected ones."""
     size = embedding_size(embedding.encoder.config, embedding.pool, channels)
     if count == size:
         return embedding
@@ -227,15 +226,12 @@ def _probe(embedding: _Embedding, probe: LinearProbe, channels: int) -> _Heads:
 
 
 def _finetuned(ensemble: Ensemble, encoder: NuTime, channels: int) -> list[_Heads]:
-    """Return each trained network with its head and, if there are probes, the pretrained one with all of them.
-
-    Nothing else here knows how an ensemble is kept.
-    """
+    """Return each fine-tuned network with its head and, if there are probes, the pretrained one with them."""
     config, state = encoder.config.replace(channels=channels), dict(ensemble.state)
     mean, scale = ensemble.center[:, 0], (ensemble.center[:, 1] + VARIANCE_EPSILON).sqrt()
     weight, bias = state.pop("head.weight"), state.pop("head.bias")
     probes = [state.pop(name) for name in ("probe.weight", "probe.bias") if name in state]
-    size = weight.shape[-1]  # of the trained networks' embedding; the pretrained one's stands after it
+    size = weight.shape[-1]  # of the fine-tuned networks' embedding; the pretrained one's follows
     heads = []
     for index in range(len(weight)):
         network = {name.removeprefix("encoder."): tensor[index] for name, tensor in state.items()}
@@ -249,7 +245,7 @@ def _finetuned(ensemble: Ensemble, encoder: NuTime, channels: int) -> list[_Head
 
 
 class _Classes(nn.Module):
-    """The mean probability over all heads, and the likeliest class; of probes there are as many as of others."""
+    """Mean probability over all heads, and the most probable class; there are as many probes as other heads."""
 
     def __init__(self, heads: Sequence[_Heads]) -> None:
         super().__init__()
@@ -261,7 +257,7 @@ class _Classes(nn.Module):
 
 
 class _Clusters(nn.Module):
-    """The distance to every centre, and the nearest one."""
+    """Distances to all cluster centres, and the nearest centre."""
 
     centers: Tensor
 
@@ -277,7 +273,7 @@ class _Clusters(nn.Module):
 
 
 class _Anomalies(nn.Module):
-    """What :meth:`nutime.NuTimeDetector.anomaly_score` returns."""
+    """The result of :meth:`nutime.NuTimeDetector.anomaly_score`."""
 
     vectors: Tensor
     shares: Tensor
@@ -320,31 +316,31 @@ def _float64(values: Any) -> Tensor:
 
 
 class _Graph(nn.Module):
-    """Raw series in, answers out. A graph cannot raise: a series that breaks the contract gets none."""
+    """Raw series to outputs. A graph cannot raise: outputs of invalid series are NaN, and -1 for labels."""
 
-    def __init__(self, answers: nn.Module) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.answers = answers
+        self.model = model
 
     def forward(self, series: Tensor) -> tuple[Tensor, ...]:
         known = ~series.isnan()
-        sound = known.any(-1).all(-1) & ~series.isinf().any(-1).any(-1)
-        found = self.answers(_Series.of(series, known))
-        outputs = found if isinstance(found, tuple) else (found,)
-        return tuple(_where_sound(sound, output) for output in outputs)
+        valid = known.any(-1).all(-1) & ~series.isinf().any(-1).any(-1)
+        outputs = self.model(_Series.of(series, known))
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        return tuple(_where_valid(valid, output) for output in outputs)
 
 
-def _where_sound(sound: Tensor, answer: Tensor) -> Tensor:
-    answer, no_answer = (answer.float(), torch.nan) if answer.is_floating_point() else (answer, -1)
-    return torch.where(sound.reshape(-1, *[1] * (answer.dim() - 1)), answer, no_answer)
+def _where_valid(valid: Tensor, output: Tensor) -> Tensor:
+    output, invalid = (output.float(), torch.nan) if output.is_floating_point() else (output, -1)
+    return torch.where(valid.reshape(-1, *[1] * (output.dim() - 1)), output, invalid)
 
 
 def _fill_gaps(series: Tensor, known: Tensor) -> Tensor:
-    """Interpolate missing values as ``as_series`` does, in float64; beyond the known ones, hold the last."""
+    """Interpolate missing values as ``as_series`` does, in float64; at the ends, repeat the nearest value."""
     length = series.shape[-1]
     point = torch.arange(length)
-    rank = known.long().cumsum(-1)  # how many points are known up to and including each
-    # The places of the known points side by side; one more slot takes what is left over.
+    rank = known.long().cumsum(-1)  # number of known points up to and including each
+    # The indices of the known points side by side; the last slot takes all others.
     slot = torch.where(known, rank - 1, length)
     places = F.pad(torch.zeros_like(slot), (0, 1)).scatter(-1, slot, point.expand_as(slot))
     before = places.gather(-1, (rank - 1).clamp(min=0))
@@ -355,7 +351,7 @@ def _fill_gaps(series: Tensor, known: Tensor) -> Tensor:
 
 
 class _Series(NamedTuple):
-    """Series without gaps, ``(batch, channels, length)``, and where each begins and ends, ``(batch, 1)``."""
+    """Series without gaps, ``(batch, channels, length)``, and their first and last index, ``(batch, 1)``."""
 
     values: Tensor
     first: Tensor
@@ -363,7 +359,7 @@ class _Series(NamedTuple):
 
     @classmethod
     def of(cls, series: Tensor, known: Tensor) -> _Series:
-        """Fill the gaps; what is known in no channel, at the ends, is padding."""
+        """Fill the gaps; points at the ends that are missing in all channels are padding."""
         inside, end = known.any(1), series.shape[-1]
         point = torch.arange(end)
         first = torch.where(inside, point, end - 1).amin(-1, keepdim=True)
@@ -371,7 +367,24 @@ class _Series(NamedTuple):
         return cls(_fill_gaps(series, known), first, last)
 
     def resized(self, length: int) -> Tensor:
-        """Trim every series and resize it as ``resample`` does, digit for digit."""
+        """Remove the padding and resize as ``resample`` does: average longer series, interpolate shorter ones."""
+        longer = (self.last - self.first + 1 > length).unsqueeze(1)
+        return torch.where(longer, self._averaged(length), self._interpolated(length))
+
+    def _averaged(self, length: int) -> Tensor:
+        """Return the mean of each of ``length`` equal parts; samples at a border are shared by their overlap."""
+        size = self.last - self.first + 1
+        start = torch.arange(length) * size  # in units of 1 / length of a sample: exact
+        sample = (start // length).unsqueeze(-1) + torch.arange(self.values.shape[-1] // length + 2)
+        start, size = start.unsqueeze(-1), size.unsqueeze(-1)
+        overlap = torch.minimum(start + size, (sample + 1) * length) - torch.maximum(start, sample * length)
+        weight = overlap.clamp(min=0).double() / size.double()  # the sum over the samples of a part is 1
+        place = torch.minimum(self.first.unsqueeze(-1) + sample, self.last.unsqueeze(-1))
+        values = _pick(self.values, place.flatten(1)).unflatten(-1, place.shape[1:]).double()
+        origin = values[..., :1]  # relative to it, a constant part stays exactly constant
+        return (origin.squeeze(-1) + (weight.unsqueeze(1) * (values - origin)).sum(-1)).float()
+
+    def _interpolated(self, length: int) -> Tensor:
         size = self.last - self.first + 1
         centre = torch.arange(length, dtype=torch.float64) + 0.5
         position = torch.minimum((centre * (size.double() / length) - 0.5).clamp(min=0), (size - 1).double())
@@ -387,7 +400,7 @@ def _pick(series: Tensor, place: Tensor) -> Tensor:
     return series.gather(-1, place.unsqueeze(1).expand(-1, series.shape[1], -1))
 
 
-# ---- from module to file ---------------------------------------------------------------------------------
+# ---- tracing ---------------------------------------------------------------------------------------------
 
 
 def _trace(plan: Plan) -> Any:
@@ -400,7 +413,7 @@ def _trace(plan: Plan) -> Any:
     shapes = {"series": {axis: torch.export.Dim(name) for axis, name in free.items()}}
     example = torch.randn(3, plan.channels or 2, 50)
     with _quietly():
-        # Strict tracing understands len(tensor), which would otherwise fix the size of the batch.
+        # Strict tracing keeps len(tensor) symbolic, which would otherwise fix the batch size.
         traced = torch.export.export(plan.graph.eval(), (example,), dynamic_shapes=shapes, strict=True)
         program = torch.onnx.export(
             traced,
@@ -408,12 +421,12 @@ def _trace(plan: Plan) -> Any:
             output_names=plan.outputs,
             dynamic_shapes=shapes,
             opset_version=OPSET,
-            # Its optimiser takes constants below 1e-8 for zero: the ε of the windows' deviation would go.
+            # Its optimiser replaces constants below 1e-8 by zero, such as the ε of the windows' deviation.
             optimize=False,
             verbose=False,
         )
         assert program is not None
-        # Before folding, lest a network that reads a series three times leaves three copies of its weights.
+        # Before folding, because a network that is called three times would leave three copies of its weights.
         CommonSubexpressionEliminationPass()(program.model)
         optimizer.fold_constants(program.model, should_fold=lambda node: True)
         optimizer.remove_unused_nodes(program.model)
@@ -422,7 +435,7 @@ def _trace(plan: Plan) -> Any:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Keep the exporter from telling which other libraries it did not find."""
+    """Suppress the exporter's messages about optional libraries."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,8 +1,8 @@
-"""Encoders on the Hugging Face Hub, by the mixin of ``huggingface_hub``.
+"""Encoders on the Hugging Face Hub, through the mixin of ``huggingface_hub``.
 
-Unusual here: ``NuTime`` does not inherit the mixin, which would make every import of it need the library. An
-adapter that does is made when a hub id is loaded or pushed; until then nothing here knows of a network. Where
-files are cached, and whether the network may be used at all (``HF_HUB_OFFLINE``), is the library's to say.
+``NuTime`` does not inherit the mixin, because importing it would then need the library; an adapter class is
+created when a hub id is loaded or pushed. The cache and offline mode (``HF_HUB_OFFLINE``) are
+those of the library.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ Z = model.embed(X)  # X: arrays, lists of unequal length, data frames; NaN is fi
 
 
 def is_hub_id(name: str | Path) -> bool:
-    """Tell whether a name reads ``owner/name``. A ``Path`` is always a folder."""
+    """Return whether a name has the form ``owner/name``. A ``Path`` is always a folder."""
     return isinstance(name, str) and _HUB_ID.fullmatch(name) is not None
 
 
 def load(kind: type[NuTime], hub_id: str, **options: Any) -> NuTime:
-    """Return the encoder of a hub id, downloaded or from the cache; ``options`` are the mixin's."""
+    """Return the encoder of a hub id, downloaded or from the cache; ``options`` are those of the mixin."""
     with _one_line(f"there is no folder {hub_id!r}, and it cannot be loaded from the hub"):
         encoder: NuTime = _adapter().from_pretrained(hub_id, kind=kind, **options).encoder
     return encoder
 
 
 def push(encoder: NuTime, hub_id: str, **options: Any) -> str:
-    """Upload an encoder with a model card; ``options`` are the mixin's. Return the address of the commit."""
+    """Upload an encoder with a model card and return the URL of the commit; ``options`` are those of the mixin."""
     if not is_hub_id(hub_id):
-        raise ValueError(f"{hub_id!r} is no hub id; expected owner/name")
+        raise ValueError(f"{hub_id!r} is not a hub id; expected owner/name")
     about = {"repo_id": hub_id, "config": encoder.config, "parameters": f"{count_parameters(encoder):,}"}
     about |= options.pop("model_card_kwargs", None) or {}
     with _one_line(f"{hub_id!r} cannot be pushed to the hub"):
@@ -67,7 +67,7 @@ def push(encoder: NuTime, hub_id: str, **options: Any) -> str:
 
 
 def _adapter() -> Any:
-    """Make the class that carries an encoder through the mixin: how it is saved, and how it is loaded."""
+    """Return a class that saves and loads an encoder through the mixin."""
     try:
         from huggingface_hub import ModelHubMixin, snapshot_download
     except ImportError:
@@ -98,7 +98,7 @@ def _adapter() -> Any:
 
 @contextmanager
 def _one_line(failure: str) -> Iterator[None]:
-    """Tell in one line what went wrong; what a network and its libraries raise has no common type."""
+    """Raise a ValueError of one line; errors of networks and their libraries have no common type."""
     try:
         yield
     except Exception as error:

@@ -22,7 +22,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @given(VALUES, st.integers(2, 50))
 def test_a_thinned_line_keeps_its_ends_and_extremes(values, most):
-    kept = drawing.kept_points(values, most)
+    kept = drawing.line_points(values, most)
     assert len(kept) <= max(most, 2) + 2
     assert {0, len(values) - 1} <= set(kept.tolist())
     assert (np.diff(kept) > 0).all()

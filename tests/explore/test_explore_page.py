@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import re
 import shutil
@@ -15,7 +16,8 @@ import urllib.request
 import numpy as np
 import pytest
 
-from nutime.explore.state import Desk
+from nutime.access import Access
+from nutime.explore.state import Analyses
 
 pytest.importorskip("dash", reason="the page needs nutime[explore]")
 
@@ -35,15 +37,15 @@ open_directly = urllib.request.build_opener(urllib.request.ProxyHandler({})).ope
 
 
 @contextlib.contextmanager
-def serving(desk):
-    """Serve a desk; yield the address."""
-    server = bind(desk, "127.0.0.1", 0)
+def serving(analyses, access=None):
+    """Serve the page; yield the address."""
+    server = bind(analyses, "127.0.0.1", 0, access)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.port}"
     server.shutdown()
     thread.join()
-    desk.close()
+    analyses.close()
 
 
 @contextlib.contextmanager
@@ -78,10 +80,10 @@ def browser():
 
 @pytest.fixture(scope="module")
 def served(encoder):
-    """Serve one desk to many tests: a browser keeps what it has loaded only as long as the address stays."""
-    desk = Desk(encoder)
-    with serving(desk) as address:
-        yield desk, address
+    """Serve many tests from one address: the browser caches by address."""
+    analyses = Analyses(encoder)
+    with serving(analyses) as address:
+        yield analyses, address
 
 
 @pytest.fixture(scope="module")
@@ -90,17 +92,17 @@ def tab(browser):
 
 
 @pytest.fixture
-def desk(served):
-    """Return the desk of the server, with nothing on it."""
-    desk, _ = served
-    yield desk
-    desk.close()
-    desk.current = None
+def analyses(served):
+    """Return the analyses of the server, without any."""
+    analyses, _ = served
+    yield analyses
+    analyses.close()
+    analyses.first = None
 
 
 @pytest.fixture
-def page(tab, desk, served):
-    """Return a tab with the page of a desk that is still empty."""
+def page(tab, analyses, served):
+    """Return a tab with the page, without data."""
     with watched(tab, served[1]):
         tab.goto(served[1])
         tab.wait_for_selector("#upload input", state="attached")
@@ -112,8 +114,8 @@ def page(tab, desk, served):
 @pytest.fixture(scope="module")
 def waves_tab(browser, served, make_waves, finished):
     """Return a tab that shows waves, and what it shows; it is loaded once."""
-    desk, address = served
-    analysis = finished(desk.open(make_waves()))
+    analyses, address = served
+    analysis = finished(analyses.open_first(make_waves()))
     tab = browser.new_page()
     tab.goto(address)
     wait_for_map(tab)
@@ -121,11 +123,11 @@ def waves_tab(browser, served, make_waves, finished):
 
 
 @pytest.fixture
-def waves(waves_tab, desk):
-    """Return the analysis of the waves, back on the desk."""
-    desk.current = waves_tab[1]
-    yield desk.current
-    desk.current = None
+def waves(waves_tab, analyses):
+    """Return the analysis of the waves, shown to new visitors again."""
+    analyses.first = waves_tab[1]
+    yield analyses.first
+    analyses.first = None
 
 
 @pytest.fixture
@@ -248,7 +250,7 @@ def test_a_bundled_set_is_opened_from_the_list(page):
     text(page, "#summary", "GunPoint 200 series")
 
 
-def test_a_bad_file_is_told_in_one_line_and_what_was_open_stays(page):
+def test_a_bad_file_is_reported_in_one_line_and_the_open_one_stays(page):
     upload(page, "good.csv", CSV.encode())
     text(page, "#summary", "good.csv")
     upload(page, "bad.csv", b"label,a,b\nx,1,2\ny,1,oops\n")
@@ -382,23 +384,79 @@ def test_the_file_dialog_opens_with_the_keyboard(page):
         page.locator("#upload button").press("Enter")
 
 
-def test_progress_is_shown_while_the_series_are_embedded(page, desk, make_waves):
-    desk.open(make_waves(60_000))
+def test_progress_is_shown_while_the_series_are_embedded(page, analyses, make_waves):
+    analyses.open_first(make_waves(60_000))
     page.reload()
     assert re.fullmatch(r"Embedding [\d,]+ of 60,000", text(page, "#stage", "Embedding"))
     assert page.is_visible("progress")
     text(page, "#facts", "wave 0 ")  # the series themselves need no embedding
 
 
-def test_a_tab_on_data_that_were_replaced_says_so(page, desk, make_waves):
+def test_a_tab_on_data_that_were_closed_says_so(page, analyses):
     upload(page, "mine.csv", CSV.encode())
     wait_for_map(page)
-    desk.open(make_waves(5))
+    for key in list(analyses._open):
+        analyses._open.pop(key).cancel()
     page.fill("#number", "3")
-    assert text(page, "#trouble", "reload") == "This data set is no longer open; reload the page to see what is."
+    assert text(page, "#trouble", "open") == "This data set is no longer open; open it again."
 
 
-def test_a_page_from_elsewhere_cannot_ask_the_server(served):
+def test_every_visitor_has_a_data_set_of_their_own(page, browser, served):
+    with contextlib.closing(browser.new_page()) as other:
+        other.goto(served[1])
+        other.wait_for_selector("#upload input", state="attached")
+        upload(page, "mine.csv", CSV.encode())
+        upload(other, "theirs.csv", CSV.encode())
+        text(page, "#summary", "mine.csv")
+        text(other, "#summary", "theirs.csv")
+        for tab in (page, other):
+            wait_for_map(tab)
+            tab.click("#next")
+            assert text(tab, "#facts", "label y")
+        assert page.text_content("#trouble") == other.text_content("#trouble") == ""
+
+
+def test_markup_in_names_and_labels_is_shown_as_text(page):
+    bad = "<img src=x onerror=alert(1)>"
+    rows = "".join(f'"{bad}{row}","{bad}{row % 2}",{row},{row % 3},{row % 5}\n' for row in range(8))
+    upload(page, "mine.csv", f"id,label,a,b,c\n{rows}".encode())
+    wait_for_map(page)
+    assert bad in text(page, "#facts", "img")
+    assert page.locator("img[src=x]").count() == 0
+
+
+def request_set(address, name):
+    """Send what the list of bundled sets sends, with any name; return the response."""
+    outputs = ["key.data", "message.children", "upload.contents", "bundled.value"]
+    body = {
+        "output": f"..{'...'.join(outputs)}..",
+        "outputs": [dict(zip(("id", "property"), output.split("."), strict=True)) for output in outputs],
+        "inputs": [
+            {"id": "upload", "property": "contents"},
+            {"id": "bundled", "property": "value", "value": name},
+        ],
+        "changedPropIds": ["bundled.value"],
+        "state": [{"id": "upload", "property": "filename"}, {"id": "key", "property": "data"}],
+    }
+    headers = {"content-type": "application/json"}
+    request = urllib.request.Request(f"{address}/_dash-update-component", json.dumps(body).encode(), headers)
+    with open_directly(request) as response:
+        return json.load(response)["response"]
+
+
+@pytest.mark.parametrize("kind", ["file", "download"])
+def test_only_bundled_sets_are_opened_by_name(served, tmp_path, monkeypatch, kind):
+    def download(*arguments):
+        raise AssertionError("a name must not start a download")
+
+    monkeypatch.setattr("nutime.data.archives._download", download)
+    (tmp_path / "secret.csv").write_text(CSV)
+    response = request_set(served[1], str(tmp_path / "secret.csv") if kind == "file" else "Adiac")
+    assert response["message"]["children"] == "this is not the name of a bundled set"
+    assert "key" not in response
+
+
+def test_a_rebound_host_name_is_refused(served):
     _, address = served
     request = urllib.request.Request(address, headers={"Host": "elsewhere.example"})
     with pytest.raises(urllib.error.HTTPError) as caught:
@@ -406,11 +464,33 @@ def test_a_page_from_elsewhere_cannot_ask_the_server(served):
     assert caught.value.code == 400
 
 
-def test_a_port_in_use_is_told_in_one_line(served):
-    desk, address = served
+def test_a_page_of_another_origin_is_refused(served):
+    request = urllib.request.Request(served[1], headers={"Origin": "http://elsewhere.example"})
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        open_directly(request)
+    assert caught.value.code == 403
+
+
+def test_a_token_in_the_address_becomes_a_cookie(encoder):
+    access = Access.to("127.0.0.1", token="secret")
+    cookies = urllib.request.HTTPCookieProcessor()
+    with serving(Analyses(encoder), access) as address:
+        for wrong in (address, f"{address}/?token=wrong"):
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                open_directly(wrong)
+            assert caught.value.code == 401
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), cookies).open
+        with opener(f"{address}/?token=secret") as response:
+            assert "token" not in response.url
+            assert b"nutime explore" in response.read()
+        assert opener(f"{address}/_dash-layout").status == 200
+
+
+def test_a_port_in_use_is_reported_in_one_line(served):
+    analyses, address = served
     port = int(address.rpartition(":")[2])
     with pytest.raises(ValueError, match=rf"^cannot listen on 127\.0\.0\.1, port {port}: .*; try another --port$"):
-        bind(desk, "127.0.0.1", port)
+        bind(analyses, "127.0.0.1", port)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The analysed data set: what is read, what is computed behind the page's back, what can be asked of it."""
+"""Data sets of the page: reading them, and the parts that are computed in the background."""
 
 import io
 import threading
@@ -18,7 +18,7 @@ from nutime.encoder import NuTime
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import NuTimeDetector
 from nutime.explore import state
-from nutime.explore.state import Analysis, Collection, Desk, nearest, open_collection, read_upload
+from nutime.explore.state import Analyses, Analysis, Collection, nearest, open_collection, read_upload
 
 TEXT_FILES = {
     "mine.csv": "label,a,b,c\nx,1,2,3\ny,4,5,6\n",
@@ -152,11 +152,11 @@ def test_few_series_are_shown_as_far_as_they_go(encoder, make_waves, finished, c
     assert len(analysis.neighbours(0, 8)) == count - 1
 
 
-def test_all_of_many_series_have_a_cluster_and_a_score_learned_from_a_sample(
+def test_all_of_many_series_have_a_cluster_and_a_score_fitted_on_a_sample(
     encoder, make_waves, finished, monkeypatch
 ):
     monkeypatch.setattr(state, "SAMPLE", 20)
-    monkeypatch.setattr(state, "_ROWS", 16)
+    monkeypatch.setattr(state, "_CHUNK_SIZE", 16)
     analysis = finished(Analysis(make_waves(50), encoder))
     assert analysis.sampled
     assert analysis.clusters.shape == analysis.scores.shape == (50,)
@@ -196,7 +196,7 @@ def test_a_multivariate_encoder_attends_to_all_channels_at_once(encoder, make_wa
     np.testing.assert_array_equal(analysis.attention(0, channel=0), analysis.attention(0, channel=1))
 
 
-def test_a_tsne_map_comes_only_when_asked_for(encoder, make_waves, finished):
+def test_a_tsne_map_is_computed_only_on_request(encoder, make_waves, finished):
     analysis = finished(Analysis(make_waves(), encoder))
     assert "tsne" not in analysis.maps
     analysis.request_tsne()
@@ -213,7 +213,7 @@ def test_a_tsne_map_of_too_many_series_is_not_begun(encoder, make_waves, finishe
     assert analysis.progress is None
 
 
-def test_what_goes_wrong_in_the_background_is_kept_in_one_line(make_waves, finished):
+def test_an_error_in_the_background_is_stored_in_one_line(make_waves, finished):
     broken = NuTime(NuTime.from_pretrained().config)
     del broken.tokens
     analysis = finished(Analysis(make_waves(), broken))
@@ -222,26 +222,43 @@ def test_what_goes_wrong_in_the_background_is_kept_in_one_line(make_waves, finis
     assert analysis.ready == []
 
 
-def test_opening_another_set_ends_the_work_on_the_last(encoder, make_waves, finished):
-    desk = Desk(encoder)
-    first = desk.open(make_waves(20_000))
-    second = desk.open(make_waves(10))
+def test_a_replaced_data_set_is_closed(encoder, make_waves, finished):
+    analyses = Analyses(encoder)
+    first = analyses.open(make_waves(20_000))
+    second = analyses.open(make_waves(10), replaces=first.key)
     first._worker.join(30)
     assert not first._worker.is_alive()
     assert "pca" not in first.maps
-    assert desk.find(first.key) is None
-    assert desk.find(second.key) is finished(second)
+    assert analyses.find(first.key) is None
+    assert analyses.find(second.key) is finished(second)
 
 
-def test_a_closed_desk_leaves_no_thread_behind(encoder, make_waves, finished):
-    desk = Desk(encoder)
-    worker = finished(desk.open(make_waves(10)))._worker
-    desk.close()
+def test_visitors_do_not_close_each_others_data_sets(encoder, make_waves, finished):
+    analyses = Analyses(encoder)
+    shared = analyses.open_first(make_waves(10))
+    one, other = (analyses.open(make_waves(count), replaces=shared.key) for count in (11, 12))
+    assert [analyses.find(analysis.key) for analysis in (shared, one, other)] == [shared, one, other]
+    assert len(finished(one)) == 11
+    assert len(finished(other)) == 12
+
+
+def test_the_least_recently_used_data_set_is_closed_first(encoder, make_waves, monkeypatch):
+    monkeypatch.setattr(state, "MAX_OPEN", 2)
+    analyses = Analyses(encoder)
+    first, second = (analyses.open(make_waves(5)) for _ in range(2))
+    assert analyses.find(first.key) is first
+    third = analyses.open(make_waves(5))
+    assert [analyses.find(analysis.key) for analysis in (first, second, third)] == [first, None, third]
+
+
+def test_closing_leaves_no_thread_behind(encoder, make_waves, finished):
+    analyses = Analyses(encoder)
+    worker = finished(analyses.open(make_waves(10)))._worker
+    analyses.close()
     assert worker not in threading.enumerate()
 
 
 def test_an_encoder_of_other_channels_is_refused_before_any_work(encoder, make_waves):
-    desk = Desk(NuTime(encoder.config.replace(channels=3)))
-    message = refusal(desk.open, make_waves(channels=2))
+    analyses = Analyses(NuTime(encoder.config.replace(channels=3)))
+    message = refusal(analyses.open, make_waves(channels=2))
     assert message == "waves.csv: has 2 channel(s), but the encoder reads 3"
-    assert desk.current is None

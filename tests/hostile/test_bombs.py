@@ -4,12 +4,8 @@ import gzip
 import io
 import json
 import re
-import resource
 import struct
-import time
 import zipfile
-from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -25,36 +21,6 @@ from nutime.estimators.classifier import NuTimeClassifier
 from nutime.model.config import NuTimeConfig
 
 TINY = NuTimeConfig(window=4, length=16, dim=8, depth=1, heads=1, head_dim=8, mlp_dim=8, scalar_dim=4, scales=3)
-SECONDS = 10  # of processor time; the bombs below ask for minutes, or for ever
-MEMORY = 400 * 2**20
-
-
-@pytest.fixture
-def refusal():
-    """Return a function that returns why a call is refused, and fails if that costs too much."""
-
-    def refuse(call, *arguments):
-        start = time.process_time()
-        with little_memory(), pytest.raises(ValueError) as caught:  # noqa: PT011 (the message is what is asked for)
-            call(*arguments)
-        assert time.process_time() - start < SECONDS
-        assert "\n" not in str(caught.value)
-        return str(caught.value)
-
-    return refuse
-
-
-@contextmanager
-def little_memory():
-    """Let nothing allocate more than a little: a bomb that goes off has another error than the one expected."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    status = Path("/proc/self/status")
-    used = int(re.search(r"VmData:\s+(\d+)", status.read_text())[1]) if status.exists() else 2**30
-    resource.setrlimit(resource.RLIMIT_DATA, (1024 * used + MEMORY, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def read_all(path):

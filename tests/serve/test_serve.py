@@ -1,4 +1,4 @@
-"""The service as clients meet it: a real process on a free port."""
+"""The service in a real process on a free port."""
 
 import json
 import signal
@@ -7,51 +7,18 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from running import PROGRAM, TINY, serving, stream_of, walks
 
-from nutime import NuTime, NuTimeClassifier, NuTimeClusterer, NuTimeConfig, NuTimeDetector
+from nutime import NuTime, NuTimeClassifier, NuTimeClusterer, NuTimeDetector
 
-httpx = pytest.importorskip("httpx")
-pytest.importorskip("uvicorn", reason="the service is an extra: pip install 'nutime[serve]'")
-pytest.importorskip("fastapi", reason="the service is an extra: pip install 'nutime[serve]'")
-
-TINY = NuTimeConfig(window=4, length=32, dim=32, depth=1, heads=2, head_dim=16, mlp_dim=32, scalar_dim=8, scales=3)
 ARROW = "application/vnd.apache.arrow.stream"
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "serve_load.py"
-# The command as `nutime serve` runs it, without the seconds the other commands take to import.
-PROGRAM = "import typer; from nutime.cli.serve import serve; typer.run(serve)"
-
-
-def walks(n=12, length=40, seed=0):
-    return np.random.default_rng(seed).standard_normal((n, length)).cumsum(axis=1)
-
-
-@contextmanager
-def serving(model, *options):
-    """Yield a client of a service, and its process."""
-    command = [sys.executable, "-c", PROGRAM, str(model), "--port", "0", *map(str, options)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        line = process.stdout.readline()
-        assert line.startswith("http://127.0.0.1:"), process.stderr.read()
-        address = line.split()[0].rpartition("/")[0]
-        with httpx.Client(base_url=address, timeout=60) as client:
-            while True:
-                try:
-                    client.get("/health")
-                    break
-                except httpx.TransportError:
-                    time.sleep(0.05)
-            yield client, process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +33,6 @@ def embedding(encoder, tmp_path_factory):
     folder = encoder.save(tmp_path_factory.mktemp("encoder"))
     with serving(folder, "--max-body", 200_000, "--max-series", 50, "--max-length", 1000) as (client, _):
         yield client
-
-
-def stream_of(table, **options):
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as stream:
-        stream.write_table(table)
-    return bytes(sink.getvalue())
 
 
 def post_arrow(client, body, path="/embed"):
@@ -112,13 +72,7 @@ def test_an_arrow_stream_is_answered_with_one_and_keeps_its_ids(embedding, encod
     np.testing.assert_array_equal(np.array(answer["e"].to_pylist(), np.float32), encoder.embed(X))
 
 
-def test_an_arrow_stream_may_have_dictionaries(embedding):
-    table = pa.table({"label": pa.array(["a", "b"]).dictionary_encode(), "values": [[1.0, 2.0], [3.0]]})
-    answer = pa.ipc.open_stream(post_arrow(embedding, stream_of(table)).content).read_all()
-    assert answer["label"].to_pylist() == ["a", "b"]
-
-
-def test_every_estimator_answers_its_own_question(encoder, tmp_path):
+def test_every_estimator_has_its_own_endpoint(encoder, tmp_path):
     X, y = walks(20), ["a", "b"] * 10
     estimators = {
         "/predict": (NuTimeClassifier(encoder=encoder).fit(X, y), {"predicted", "p_a", "p_b"}),
@@ -143,10 +97,10 @@ def test_a_clusterer_predicts_clusters(encoder, tmp_path):
     assert answer == {"cluster": clusterer.predict(X).tolist()}
 
 
-def test_clients_at_one_time_share_batches_and_each_gets_its_own_answer(embedding, encoder):
+def test_concurrent_clients_share_batches_and_each_gets_its_own_results(embedding, encoder):
     def batches():
         lines = embedding.get("/metrics").text.splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("nutime_batches_total"))
+        return next(float(line.split()[1]) for line in lines if line.startswith("nutime_batches_total"))
 
     before = batches()
     series = [walks(1 + seed % 3, 20 + seed, seed) for seed in range(48)]
@@ -157,12 +111,27 @@ def test_clients_at_one_time_share_batches_and_each_gets_its_own_answer(embeddin
     assert batches() - before < 48
 
 
+@pytest.mark.parametrize("strategy", ["probe", "finetune"])
+def test_a_classifier_under_concurrent_requests_answers_as_it_does_serially(encoder, tmp_path, strategy):
+    X, y = walks(20), ["a", "b"] * 10
+    params = {"epochs": 5} if strategy == "finetune" else {}
+    classifier = NuTimeClassifier(strategy, encoder, random_state=0, **params).fit(X, y)
+    series = [walks(1 + seed % 3, 20 + seed, seed) for seed in range(32)]
+    with serving(classifier.save(tmp_path / "model")) as (client, _), ThreadPoolExecutor(16) as pool:
+        bodies = [{"series": values.tolist()} for values in series]
+        answers = list(pool.map(lambda body: client.post("/predict", json=body).json(), bodies))
+    for values, answer in zip(series, answers, strict=True):
+        expected = classifier.predict_proba(list(values))
+        np.testing.assert_allclose(np.array([answer["p_a"], answer["p_b"]]).T, expected, rtol=0, atol=1e-6)
+
+
 # ---- refusals -----------------------------------------------------------------------------------------
 
 BAD_JSON = {
     "no JSON": (b"{", 400),
     "no UTF-8": (b"\xff\xfe\xfa", 400),
-    "nested without end": (b"[" * 50_000, 400),
+    "nested without end": (b"[" * 50_000, 422),
+    "nested deeply": (b'{"series": ' + b"[" * 90 + b"]" * 90 + b"}", 422),
     "a list": (b"[[1, 2]]", 422),
     "an unknown name": (b'{"series": [[1]], "pool": "cls"}', 422),
     "no series": (b'{"series": []}', 422),
@@ -199,7 +168,8 @@ BAD_ARROW = {
     "no rows": (stream_of(pa.table({"values": pa.array([], pa.list_(pa.float32()))})), 422),
     "infinity": (stream_of(pa.table({"values": [[1.0, float("inf")]]})), 422),
     "too many series": (stream_of(pa.table({"values": [[1.0]] * 51})), 422),
-    "rows without bytes": (stream_of(pa.table({"label": pa.nulls(10**9), "y": pa.nulls(10**9)})), 400),
+    "dictionaries": (stream_of(pa.table({"label": pa.array(["a"]).dictionary_encode(), "x": [1.0]})), 400),
+    "rows without bytes": (stream_of(pa.table({"label": pa.nulls(10**9), "y": pa.nulls(10**9)})), 422),
 }
 
 
@@ -208,14 +178,14 @@ def test_a_bad_arrow_body_is_refused_in_one_line(embedding, body, status):
     assert_refused(post_arrow(embedding, body), status)
 
 
-def test_arrow_bytes_turned_at_random_never_end_the_service(embedding):
+def test_randomly_changed_arrow_bytes_never_end_the_service(embedding):
     body = stream_of(pa.table({"id": ["a", "b"], "values": [[1.0, 2.0, 3.0], [4.0]]}))
     rng = np.random.default_rng(0)
     for _ in range(60):
-        turned = bytearray(body)
+        changed = bytearray(body)
         for place in rng.integers(0, len(body), 3):
-            turned[place] = rng.integers(0, 256)
-        assert post_arrow(embedding, bytes(turned)).status_code in (200, 400, 422)
+            changed[place] = rng.integers(0, 256)
+        assert post_arrow(embedding, bytes(changed)).status_code in (200, 400, 422)
     assert embedding.get("/health").status_code == 200
 
 
@@ -234,7 +204,7 @@ def test_too_large_a_body_is_refused(embedding, announced):
 # ---- pressure, time and the end -----------------------------------------------------------------------
 
 
-def test_one_request_too_many_is_told_when_to_come_back(encoder, tmp_path):
+def test_a_request_beyond_the_limit_is_answered_with_retry_after(encoder, tmp_path):
     with serving(encoder.save(tmp_path / "e"), "--max-requests", 2, "--batch-wait", 0.5) as (client, _):
         body = {"series": walks().tolist()}
         with ThreadPoolExecutor(8) as pool:
@@ -249,17 +219,15 @@ def test_one_request_too_many_is_told_when_to_come_back(encoder, tmp_path):
 
 def test_time_is_limited_for_bodies_and_for_answers(encoder, tmp_path):
     with serving(encoder.save(tmp_path / "e"), "--timeout", 0.4, "--batch-wait", 2) as (client, _):
-        assert_refused(client.post("/embed", json={"series": [[1, 2]]}), 503, "no answer")
+        assert_refused(client.post("/embed", json={"series": [[1, 2]]}), 503, "no response")
         with socket.create_connection((client.base_url.host, client.base_url.port)) as slow:
-            head = (
-                "POST /embed HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{"
-            )
-            slow.sendall(head.encode())
+            slow.sendall(b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n")
+            slow.sendall(b"content-length: 9\r\n\r\n{")
             assert b" 408 " in slow.recv(200)
         assert client.get("/health").status_code == 200
 
 
-def test_a_signal_to_end_lets_waiting_requests_be_answered(encoder, tmp_path):
+def test_sigterm_lets_waiting_requests_finish(encoder, tmp_path):
     with serving(encoder.save(tmp_path / "e"), "--batch-wait", 1.5) as (client, process):
         with ThreadPoolExecutor(4) as pool:
             waiting = [pool.submit(client.post, "/embed", json={"series": [[1, 2, 3]]}) for _ in range(4)]
@@ -286,7 +254,7 @@ def test_a_port_that_is_taken_is_named(encoder, tmp_path):
 
 def test_the_interface_describes_itself(embedding):
     document = embedding.get("/openapi.json").json()
-    assert set(document["paths"]) == {"/embed", "/health", "/metrics"}
+    assert set(document["paths"]) == {"/", "/docs", "/embed", "/health", "/metrics", "/ready"}
     assert set(document["paths"]["/embed"]["post"]["requestBody"]["content"]) == {"application/json", ARROW}
 
 

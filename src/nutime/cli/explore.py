@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+import secrets
 import webbrowser
 from typing import Annotated
 
 import typer
 
+from nutime.access import LOOPBACK, Access
 from nutime.cli.options import Device
 
 
@@ -17,7 +18,9 @@ def explore(
         typer.Argument(metavar="DATA", help="A file of series or an archive name; the page can open others."),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 for any free one.")] = 8050,
-    host: Annotated[str, typer.Option(help="Address to listen on; by default this machine only.")] = ("127.0.0.1"),
+    host: Annotated[str, typer.Option(help="Address to listen on; by default only this machine sees it.")] = (
+        "127.0.0.1"
+    ),
     weights: Annotated[str, typer.Option(help="Encoder: a shipped name or a folder.")] = "nutime-base",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
     device: Device = None,
@@ -27,7 +30,7 @@ def explore(
     Example: `nutime explore measurements.csv`
     """
     try:
-        from nutime.explore.page import LOOPBACK, bind
+        from nutime.explore.page import bind
     except ModuleNotFoundError as error:
         raise ValueError(
             f"no module {error.name!r}; install the page with: pip install 'nutime[explore]'"
@@ -36,18 +39,19 @@ def explore(
 
     from nutime.devices import usable_device
     from nutime.encoder import NuTime
-    from nutime.explore.state import Desk, open_collection
+    from nutime.explore.state import Analyses, open_collection
 
-    desk = Desk(NuTime.from_pretrained(weights).to(usable_device(device)))
+    analyses = Analyses(NuTime.from_pretrained(weights).to(usable_device(device)))
     if data is not None:
         with Console(stderr=True).status(f"reading {data}"):
-            desk.open(open_collection(data))
-    server = bind(desk, host, port)
-    if host not in LOOPBACK:
-        print(f"nutime: everyone who can reach {host} can see the data and open other", file=sys.stderr)
+            analyses.open_first(open_collection(data))
+    token = None if host in LOOPBACK else secrets.token_urlsafe(16)
+    server = bind(analyses, host, port, Access.to(host, token=token))
     address = f"http://{f'[{host}]' if ':' in host else host}:{server.port}"
+    if token:
+        address += f"/?token={token}"
     print(f"{address} (Ctrl-C ends it)", flush=True)
     if not no_browser:
         webbrowser.open(address)
     server.serve_forever()
-    desk.close()
+    analyses.close()

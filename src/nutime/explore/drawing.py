@@ -1,7 +1,7 @@
-"""The pictures of the page.
+"""Figures of the page.
 
-Unusual here: a figure does not know whether it is seen in the light or in the dark. Backgrounds are
-transparent, the colours of data read well on both, and the ink of axes and texts comes from the style sheet.
+They work in light and dark mode: backgrounds are transparent, data colours are readable on both, and the colours
+of axes and text come from the style sheet.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross")
 SERIES_COLOUR, ATTENTION_COLOUR, PLAIN_COLOUR = "#3f7fc4", "245, 158, 11", "#7f8fa6"
 ANOMALY_SCALE = ((0, "#8fa9c9"), (0.6, "#8fa9c9"), (0.85, "#f2a541"), (1, "#d7263d"))
 
-#: Beyond this many points a map is drawn by the graphics card; below, it also works where there is none.
+#: Maps of more points are drawn with WebGL; smaller ones as SVG, which needs no GPU.
 GL_POINTS = 3000
-#: Classes with a colour and symbol of their own; the smallest ones beyond share one.
+#: Classes with their own colour and symbol; the smallest classes beyond share one.
 CLASSES = len(PALETTE) * len(SYMBOLS)
-#: Points a line is drawn with; of more, the extremes of equal stretches are kept.
+#: Points per line; longer series are drawn through the extremes of equal segments.
 LINE_POINTS, SPARK_POINTS = 2000, 240
 LABEL_CHARACTERS = 18
 SPARK_SIZE = (160, 44)
@@ -42,25 +42,25 @@ _COLOUR_BAR = {"thickness": 10, "outlinewidth": 0}
 
 
 class Group(NamedTuple):
-    """Series drawn alike."""
+    """Series with one colour and symbol."""
 
     name: str
     members: NDArray[np.intp]
 
 
-def empty_figure(words: str = "") -> go.Figure:
-    """Return a figure with nothing but words."""
-    note = {"text": words, "showarrow": False, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5}
+def empty_figure(text: str = "") -> go.Figure:
+    """Return a figure with a text only."""
+    note = {"text": text, "showarrow": False, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5}
     return _figure(xaxis={"visible": False}, yaxis={"visible": False}, annotations=[note])
 
 
 def map_figure(analysis: Analysis, kind: str, colour: str) -> go.Figure:
-    """Draw the map, coloured by ``label``, ``cluster`` or ``anomaly`` (plainly until that is known)."""
+    """Draw the map, coloured by ``label``, ``cluster`` or ``anomaly``; in one colour until these are computed."""
     figure = _figure(
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
         dragmode="pan",
         hovermode="closest",
-        uirevision=f"{analysis.key} {kind}",  # a new colour keeps the zoom
+        uirevision=f"{analysis.key} {kind}",  # changing the colour keeps the zoom
         xaxis={"visible": False},
         yaxis={"visible": False, "scaleanchor": "x"},
         legend={"itemsizing": "constant", "bgcolor": _CLEAR, "title": _title(colour), "y": 1},
@@ -77,7 +77,7 @@ def map_figure(analysis: Analysis, kind: str, colour: str) -> go.Figure:
 
 
 def series_figure(values: Array, attention: NDArray[Any] | None) -> go.Figure:
-    """Draw one channel of a series over its windows, shaded by their share of attention."""
+    """Draw one channel of a series; windows are shaded by their attention."""
     low, high = _padded_range(values)
     figure = _figure(
         margin={"l": 56, "r": 8, "t": 8, "b": 36},
@@ -105,7 +105,7 @@ def series_figure(values: Array, attention: NDArray[Any] | None) -> go.Figure:
             },
             hovertemplate="attention %{z:.1f} %<extra></extra>",
         )
-    points = kept_points(values, LINE_POINTS)
+    points = line_points(values, LINE_POINTS)
     figure.add_scatter(
         x=points,
         y=values[points],
@@ -117,7 +117,7 @@ def series_figure(values: Array, attention: NDArray[Any] | None) -> go.Figure:
 
 
 def sparkline(values: Array, behind: Array) -> str:
-    """Draw a series over another, on one scale and each over the full width, as the address of an image."""
+    """Return the URL of an image of a series over another one, on one scale, each over the full width."""
     low = float(min(values.min(), behind.min()))
     high = float(max(values.max(), behind.max()))
     width, height = SPARK_SIZE
@@ -133,14 +133,14 @@ def sparkline(values: Array, behind: Array) -> str:
     return f"data:image/svg+xml,{quote(image)}"
 
 
-def kept_points(values: Array, most: int) -> NDArray[np.intp]:
-    """Return the positions a line is drawn through: all, or the extremes of ``most / 2`` stretches."""
+def line_points(values: Array, max_points: int) -> NDArray[np.intp]:
+    """Return the indices a line is drawn through: all, or the extremes of ``max_points / 2`` segments."""
     length = len(values)
-    if length <= most:
+    if length <= max_points:
         return np.arange(length)
-    stretch = -(-length // (most // 2))
-    rows = np.pad(values, (0, -length % stretch), mode="edge").reshape(-1, stretch)
-    starts = stretch * np.arange(len(rows))
+    segment = -(-length // (max_points // 2))
+    rows = np.pad(values, (0, -length % segment), mode="edge").reshape(-1, segment)
+    starts = segment * np.arange(len(rows))
     extremes = np.concatenate([starts + rows.argmin(axis=1), starts + rows.argmax(axis=1), [0, length - 1]])
     return np.unique(np.minimum(extremes, length - 1))
 
@@ -160,7 +160,7 @@ def _figure(**layout: Any) -> go.Figure:
 
 
 def _draw_scores(draw: Callable[..., Any], places: NDArray[Any], scores: NDArray[np.float64]) -> None:
-    order = np.argsort(scores, kind="stable")  # the most anomalous lie on top
+    order = np.argsort(scores, kind="stable")  # the most anomalous are drawn last, on top
     draw(
         **_points(places, order),
         hovertemplate="series %{customdata}<br>anomaly score %{marker.color:.2f}<extra></extra>",
@@ -187,7 +187,7 @@ def _draw_groups(draw: Callable[..., Any], places: NDArray[Any], groups: Sequenc
 
 
 def _points(places: NDArray[Any], members: NDArray[np.intp]) -> dict[str, Any]:
-    # A click is answered with the entry of a list, not of a packed array.
+    # Plotly returns customdata in click events only from a list, not from a typed array.
     return {"x": places[members, 0], "y": places[members, 1], "customdata": members.tolist()}
 
 
@@ -196,43 +196,43 @@ def _title(text: str, **place: Any) -> dict[str, Any]:
 
 
 def _groups(analysis: Analysis, colour: str) -> Iterator[Group]:
-    """Yield the groups a colour tells apart; all series as one where there is nothing to tell them by."""
+    """Yield the groups of a colouring; all series as one group if it is not available."""
     if colour == "label" and analysis.collection.labels is not None:
-        names, codes = np.unique(analysis.collection.labels, return_inverse=True)
+        names, targets = np.unique(analysis.collection.labels, return_inverse=True)
     elif colour == "cluster" and analysis.clusters is not None:
-        numbers, codes = np.unique(analysis.clusters, return_inverse=True)
+        numbers, targets = np.unique(analysis.clusters, return_inverse=True)
         names = np.array([f"cluster {number + 1}" for number in numbers])
     else:
         yield Group("series", np.arange(len(analysis)))
         return
     own = np.arange(len(names))
     if len(names) > CLASSES:
-        own = np.sort(np.argsort(-np.bincount(codes), kind="stable")[: CLASSES - 1])
-    for code in own:
-        yield Group(str(names[code]), np.flatnonzero(codes == code))
+        own = np.sort(np.argsort(-np.bincount(targets), kind="stable")[: CLASSES - 1])
+    for target in own:
+        yield Group(str(names[target]), np.flatnonzero(targets == target))
     if len(own) < len(names):
-        yield Group(f"{len(names) - len(own)} other classes", np.flatnonzero(~np.isin(codes, own)))
+        yield Group(f"{len(names) - len(own)} other classes", np.flatnonzero(~np.isin(targets, own)))
 
 
 def _short(name: str) -> str:
-    half = LABEL_CHARACTERS // 2  # names often differ in their last characters only
+    half = LABEL_CHARACTERS // 2  # names often differ only in their last characters
     return name if len(name) <= LABEL_CHARACTERS else f"{name[:half]}…{name[1 - half :]}"
 
 
 def _padded_range(values: Array) -> tuple[float, float]:
-    """Return a range a little wider than the values, of positive width also where they are constant."""
+    """Return a range slightly wider than the values, of positive width also for constant values."""
     low, high = float(values.min()), float(values.max())
     margin = 0.06 * (high / 2 - low / 2) * 2 or max(abs(high) * 0.1, 1e-300)
     return low - margin, high + margin
 
 
 def _corners(values: Array, low: float, high: float) -> str:
-    """Return the corners of a line in the box of a sparkline."""
+    """Return the points of an SVG polyline in the box of a sparkline."""
     width, height = SPARK_SIZE
     if len(values) == 1:
-        values = np.repeat(values, 2)  # a single point is drawn as a level
-    points = kept_points(values, SPARK_POINTS)
-    span = high / 2 - low / 2  # halves, for the span of two huge values would overflow
+        values = np.repeat(values, 2)  # a single point is drawn as a horizontal line
+    points = line_points(values, SPARK_POINTS)
+    span = high / 2 - low / 2  # halves, because the difference of two huge values overflows
     share = (values[points].astype(np.float64) / 2 - low / 2) / span if span else np.full(len(points), 0.5)
     x = (points + 0.5) * (width / len(values))
     y = 2 + (height - 4) * (1 - share)

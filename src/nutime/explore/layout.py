@@ -1,4 +1,4 @@
-"""What stands on the page, and in which words; what happens on it is told in ``page.py``."""
+"""Elements and texts of the page; its callbacks are in ``page.py``."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dash import dcc, html
 from nutime.explore import drawing
 from nutime.explore.state import SAMPLE, TSNE_SERIES, Analysis, Collection
 
-#: Larger files are named on the command line instead: a browser holds an upload in memory, several times.
+#: Larger files are opened from the command line: a browser holds several copies of an upload in memory.
 UPLOAD_BYTES = 100 * 2**20
 NEIGHBOURS = 8
 _POLL_MS = 400
 
 
 class Card(NamedTuple):
-    """What a button says of a neighbour: on the screen, and to a screen reader."""
+    """Content of a neighbour's button, and its description for screen readers."""
 
     content: list[Any]
     description: str
@@ -25,7 +25,7 @@ class Card(NamedTuple):
 
 
 def layout(key: str | None, sets: Sequence[str]) -> html.Div:
-    """Return the page before anything happened, about the analysis called ``key``, offering archive sets."""
+    """Return the page of the analysis ``key``, with a list of bundled sets."""
     return html.Div(
         [
             html.Header(
@@ -79,7 +79,7 @@ def _intake(sets: Sequence[str]) -> html.Div:
                 className="sets",
             ),
             html.P(
-                "A file with a series a row, labels in a column named label: .csv, .tsv, .ts, .arff, "
+                "A file with one series per row, labels in a column named label: .csv, .tsv, .ts, .arff, "
                 ".parquet or .npz. It stays on this machine.",
                 className="hint",
             ),
@@ -102,7 +102,7 @@ def _map_section() -> html.Section:
                 ],
                 className="bar",
             ),
-            _graph("map", "Map of the embeddings; without a mouse, choose a series by its number", zoom=True),
+            _graph("map", "Map of the embeddings; without a mouse, select a series by its number", zoom=True),
             html.P(id="map-note", className="hint"),
         ],
         className="map",
@@ -118,7 +118,7 @@ def _series_section() -> html.Section:
                     html.Div(
                         [
                             html.Button("‹", id="previous", type="button", **_aria(label="previous series")),
-                            # Not of type number: such an input does not notice when its value is changed.
+                            # Not of type number: Dash does not update the value of such an input.
                             dcc.Input(id="number", type="text", inputMode="numeric", value="0"),
                             html.Button("›", id="next", type="button", **_aria(label="next series")),
                         ],
@@ -129,7 +129,7 @@ def _series_section() -> html.Section:
                 ],
                 className="bar",
             ),
-            _graph("series", "The chosen series, shaded by attention"),
+            _graph("series", "The selected series, shaded by attention"),
             html.P(id="series-note", className="hint"),
         ],
         className="series",
@@ -156,13 +156,13 @@ def _neighbour_section() -> html.Section:
 
 
 def _graph(name: str, description: str, zoom: bool = False) -> html.Div:
-    config: Any = {"displayModeBar": False, "scrollZoom": zoom}  # the bar of tools would cover the legend
+    config: Any = {"displayModeBar": False, "scrollZoom": zoom}  # the mode bar would cover the legend
     graph = dcc.Graph(id=name, figure=drawing.empty_figure(), config=config, responsive=True)
     return html.Div(graph, role="figure", className="graph", **_aria(label=description))
 
 
 def summary(collection: Collection) -> list[Any]:
-    """Say in a line what the data are."""
+    """Return one line about the data."""
     shortest, longest = collection.lengths
     length = f"length {longest:,}" if shortest == longest else f"lengths {shortest:,} to {longest:,}"
     facts = [f"{len(collection.series):,} series", length]
@@ -176,17 +176,17 @@ def summary(collection: Collection) -> list[Any]:
 
 
 def map_note(analysis: Analysis) -> str:
-    """Say how to use the map, and what holds for it only with reservations."""
+    """Return how to use the map, and its limits."""
     notes = ["Click a point for its series; scroll to zoom, drag to move, double-click to see all."]
     if analysis.sampled:
-        notes.append(f"Clusters and anomaly scores are learned from {SAMPLE:,} of {len(analysis):,} series.")
+        notes.append(f"Clusters and anomaly scores are fitted on {SAMPLE:,} of {len(analysis):,} series.")
     if not analysis.allows_tsne:
         notes.append(f"t-SNE takes 4 to {TSNE_SERIES:,} series.")
     return " ".join(notes)
 
 
 def series_note(length: int) -> str:
-    """Explain the picture of a series."""
+    """Return the legend of the figure of a series."""
     note = "Shading: the share of [CLS]'s attention that falls on each window, in the last layer."
     if length > drawing.LINE_POINTS:
         note += f" Drawn through the extremes of {length:,} points."
@@ -194,7 +194,7 @@ def series_note(length: int) -> str:
 
 
 def facts(analysis: Analysis, index: int) -> str:
-    """Say what is known of a series by now."""
+    """Return id, label, cluster and anomaly score of a series, as far as available."""
     collection = analysis.collection
     known = []
     if collection.ids is not None:
@@ -209,15 +209,15 @@ def facts(analysis: Analysis, index: int) -> str:
 
 
 def neighbour_note(analysis: Analysis) -> str:
-    """Say what the neighbours' pictures show, or where they are."""
+    """Return the legend of the neighbours' figures."""
     if analysis.points is None:
         return "appear together with the map"
     facts = "distance" if analysis.collection.labels is None else "label and distance"
-    return f"{facts}; the chosen series in grey, on one scale"
+    return f"{facts}; the selected series in grey, on one scale"
 
 
 def cards(analysis: Analysis, index: int, channel: int) -> list[Card]:
-    """Return a card a neighbour, then blank ones: the buttons stay where they are, and keep the focus."""
+    """Return one card per neighbour, then blank ones: the number of buttons is fixed, so that focus is kept."""
     labels, series = analysis.collection.labels, analysis.collection.series
     filled = []
     for other, distance in analysis.neighbours(index, NEIGHBOURS):

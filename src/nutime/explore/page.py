@@ -1,9 +1,7 @@
-"""The page: what happens on it, and the server behind it.
+"""Callbacks of the page, and its server.
 
-Unusual here: the browser is told as little as possible. It remembers which analysis it looks at and which
-series was chosen, and asks now and then how far the work is; a click on the map of 50,000 series moves a few
-rings and fetches one series, and nothing else. Everything is served from this process: no address outside of
-it is ever asked for.
+The browser stores only the key of its analysis and the index of the selected series, and polls the progress; a
+click on a map of 50,000 series moves a few rings and loads one series. Everything is served by this process.
 """
 
 from __future__ import annotations
@@ -11,57 +9,90 @@ from __future__ import annotations
 import base64
 import logging
 import socket
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 from werkzeug.serving import BaseWSGIServer, make_server
+from werkzeug.utils import redirect
+from werkzeug.wrappers import Request, Response
 
+from nutime.access import Access
 from nutime.data.archives import bundled_sets
 from nutime.explore import drawing, layout
-from nutime.explore.state import Collection, Desk, open_collection, read_upload
+from nutime.explore.state import Analyses, Collection, open_set, read_upload
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+_COOKIE = "nutime_token"
 
 
-def bind(desk: Desk, host: str, port: int) -> BaseWSGIServer:
-    """Return a server of the page that listens already, but does not answer before ``serve_forever``."""
+def bind(analyses: Analyses, host: str, port: int, access: Access | None = None) -> BaseWSGIServer:
+    """Return a server of the page that accepts connections and responds after ``serve_forever``.
+
+    Args:
+        analyses: the open data sets.
+        host, port: the address to listen on.
+        access: who may use the page; by default the rules for ``host`` without a token.
+    """
+    access = access or Access.to(host)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
         reason = error.strerror
         raise ValueError(f"cannot listen on {host}, port {port}: {reason}; try another --port") from None
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # one line a request is noise
-    app = build_app(desk)
-    if host in LOOPBACK:
-        # Other sites in the same browser could point a name of theirs at this machine.
-        app.server.config["TRUSTED_HOSTS"] = [f"[{name}]" if ":" in name else name for name in LOOPBACK]
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # no line per request
+    app = _guard(build_app(analyses).server.wsgi_app, access)
     with listener:
-        return make_server(host, port, app.server, threaded=True, fd=listener.fileno())
+        return make_server(host, port, app, threaded=True, fd=listener.fileno())
 
 
-def build_app(desk: Desk) -> Dash:
-    """Return the page over what lies on the desk."""
+def _guard(app: WSGIApplication, access: Access) -> WSGIApplication:
+    """Apply access rules to a WSGI application; a token in the query of the first request becomes a cookie."""
+
+    def guarded(environ: WSGIEnvironment, start_response: StartResponse) -> Any:
+        request = Request(environ)
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        named = request.args.get("token")
+        token = named or request.cookies.get(_COOKIE)
+        if token:
+            headers["authorization"] = f"Bearer {token}"
+        refusal = access.refusal(headers)
+        if refusal:
+            return Response(refusal.reason, refusal.status)(environ, start_response)
+        if named and access.token:
+            response = redirect(request.path)
+            response.set_cookie(_COOKIE, named, httponly=True, samesite="Strict")
+            return response(environ, start_response)
+        return app(environ, start_response)
+
+    return guarded
+
+
+def build_app(analyses: Analyses) -> Dash:
+    """Return the page."""
     app = Dash(
         "nutime.explore",
         assets_folder=str(Path(__file__).parent / "assets"),
         title="nutime explore",
-        update_title="",  # or the title would flicker at every look at progress
+        update_title="",  # the title would flicker at every poll
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
     )
-    app.server.config["MAX_CONTENT_LENGTH"] = 2 * layout.UPLOAD_BYTES  # in transit a file is a third larger
-    sets = bundled_sets()  # looks for files: once, not at every visit
-    app.layout = lambda: layout.layout(desk.current.key if desk.current else None, sets)
-    _open_data(app, desk)
-    _follow_progress(app, desk)
-    _draw_map(app, desk)
-    _choose_series(app, desk)
+    app.server.config["MAX_CONTENT_LENGTH"] = 2 * layout.UPLOAD_BYTES  # base64 makes a file a third larger
+    sets = bundled_sets()
+    app.layout = lambda: layout.layout(analyses.first.key if analyses.first else None, sets)
+    _open_data(app, analyses, sets)
+    _follow_progress(app, analyses)
+    _draw_map(app, analyses)
+    _choose_series(app, analyses)
     return app
 
 
-def _open_data(app: Dash, desk: Desk) -> None:
+def _open_data(app: Dash, analyses: Analyses, sets: Sequence[str]) -> None:
     @app.callback(
         Output("key", "data"),
         Output("message", "children"),
@@ -70,17 +101,25 @@ def _open_data(app: Dash, desk: Desk) -> None:
         Input("upload", "contents"),
         Input("bundled", "value"),
         State("upload", "filename"),
+        State("key", "data"),
         prevent_initial_call=True,
         running=[(Output("reading", "hidden"), False, True)],
     )
-    def open_data(contents: list[str] | None, name: str | None, files: list[str] | None) -> tuple[Any, ...]:
-        """Read a dropped file or a bundled set; if something is wrong with it, what was open stays open."""
+    def open_data(
+        contents: list[str] | None, name: str | None, files: list[str] | None, key: str | None
+    ) -> tuple[Any, ...]:
+        """Read an uploaded file or a bundled set; after an error the open data set stays."""
         uploaded = ctx.triggered_id == "upload"
         if not (contents if uploaded else name):
             raise PreventUpdate
         try:
-            collection = _read_drop(contents or [], files or []) if uploaded else open_collection(str(name))
-            key = desk.open(collection).key
+            if uploaded:
+                collection = _read_drop(contents or [], files or [])
+            elif name in sets:  # a request may hold any text: no paths, and no names that start a download
+                collection = open_set(str(name))
+            else:
+                raise ValueError("this is not the name of a bundled set")
+            key = analyses.open(collection, replaces=key).key
         except ValueError as error:
             return no_update, str(error), None, None
         return key, "", None, None if uploaded else name
@@ -100,7 +139,7 @@ def _open_data(app: Dash, desk: Desk) -> None:
     )
     def introduce(key: str | None) -> tuple[Any, ...]:
         """Fit the controls to the data."""
-        analysis = desk.find(key)
+        analysis = analyses.find(key)
         if analysis is None:
             return "empty", "", *[no_update] * 8
         collection = analysis.collection
@@ -117,7 +156,7 @@ def _open_data(app: Dash, desk: Desk) -> None:
         )
 
 
-def _follow_progress(app: Dash, desk: Desk) -> None:
+def _follow_progress(app: Dash, analyses: Analyses) -> None:
     @app.callback(
         Output("stage", "children"),
         Output("bar", "value"),
@@ -133,14 +172,14 @@ def _follow_progress(app: Dash, desk: Desk) -> None:
         State("ready", "data"),
     )
     def follow(_: int, key: str | None, kind: str, __: Any, known: list[str] | None) -> tuple[Any, ...]:
-        """Tell how far the work is, and rest when it is done."""
-        analysis = desk.find(key)
+        """Show the progress; stop polling when all is finished."""
+        analysis = analyses.find(key)
         if analysis is None:
-            gone = "This data set is no longer open; reload the page to see what is." if key else ""
+            gone = "This data set is no longer open; open it again." if key else ""
             return "", None, None, True, gone, no_update, True
         if kind == "tsne":
             analysis.request_tsne()
-        progress = analysis.progress  # before the parts: when this is None, no part is still to come
+        progress = analysis.progress  # read before the parts: if it is None, all parts are finished
         ready = [analysis.key, *analysis.ready]
         news = no_update if ready == known else ready
         if progress is None:
@@ -150,7 +189,7 @@ def _follow_progress(app: Dash, desk: Desk) -> None:
         return f"{progress.stage.capitalize()}{count}", *share, False, "", news, False
 
 
-def _draw_map(app: Dash, desk: Desk) -> None:
+def _draw_map(app: Dash, analyses: Analyses) -> None:
     @app.callback(
         Output("map", "figure"),
         Output("drawn", "data"),
@@ -160,8 +199,8 @@ def _draw_map(app: Dash, desk: Desk) -> None:
         State("drawn", "data"),
     )
     def draw(ready: list[str] | None, kind: str, colour: str, drawn: list[str] | None) -> tuple[Any, ...]:
-        """Draw the map anew, but only if another picture is wanted and can be had."""
-        analysis = desk.find(ready[0]) if ready else None
+        """Draw the map if another picture is requested and available."""
+        analysis = analyses.find(ready[0]) if ready else None
         if analysis is None or "pca" not in analysis.maps:
             return drawing.empty_figure("The map appears when all series are embedded."), None
         shown = [
@@ -175,8 +214,8 @@ def _draw_map(app: Dash, desk: Desk) -> None:
 
     @app.callback(Output("marks", "data"), Input("chosen", "data"), Input("drawn", "data"))
     def mark(chosen: list[Any] | None, drawn: list[str] | None) -> list[list[float]]:
-        """Tell where on the map the chosen series is, and then its neighbours."""
-        if not (chosen and drawn) or (analysis := desk.find(chosen[0])) is None or drawn[0] != analysis.key:
+        """Return the positions on the map of the selected series and of its neighbours."""
+        if not (chosen and drawn) or (analysis := analyses.find(chosen[0])) is None or drawn[0] != analysis.key:
             return []
         near = [neighbour.series for neighbour in analysis.neighbours(chosen[1], layout.NEIGHBOURS)]
         places: list[list[float]] = analysis.maps[drawn[1]][[chosen[1], *near]].tolist()
@@ -186,7 +225,7 @@ def _draw_map(app: Dash, desk: Desk) -> None:
     app.clientside_callback(ring, Input("marks", "data"))  # type: ignore[no-untyped-call]
 
 
-def _choose_series(app: Dash, desk: Desk) -> None:
+def _choose_series(app: Dash, analyses: Analyses) -> None:
     @app.callback(
         Output("chosen", "data"),
         Output("number", "value"),
@@ -200,9 +239,9 @@ def _choose_series(app: Dash, desk: Desk) -> None:
         State("chosen", "data"),
     )
     def choose(click: Any, *rest: Any) -> tuple[Any, ...]:
-        """Take a series by a click on the map, a press on a button, or its number; the first of new data."""
+        """Select a series by a click on the map, a button or its number; the first one of new data."""
         number, key, last = rest[-3:]
-        by, analysis = ctx.triggered_id, desk.find(key)
+        by, analysis = ctx.triggered_id, analyses.find(key)
         index = 0
         if by == "map":
             index = click["points"][0].get("customdata", -1) if click else -1
@@ -214,7 +253,7 @@ def _choose_series(app: Dash, desk: Desk) -> None:
             index = analysis.neighbours(last[1], layout.NEIGHBOURS)[by["neighbour"]].series
         if key is None or index < 0 or (analysis and index >= len(analysis)):
             raise PreventUpdate
-        # A click is forgotten, so that the same point can be clicked again after something else was chosen.
+        # The click is reset, so that the same point can be clicked again later.
         return [key, index], str(index), None
 
     @app.callback(
@@ -230,8 +269,8 @@ def _choose_series(app: Dash, desk: Desk) -> None:
         Input("ready", "data"),
     )
     def show(chosen: list[Any] | None, channel: int, _: Any) -> tuple[Any, ...]:
-        """Draw the chosen series and its neighbours."""
-        if not chosen or (analysis := desk.find(chosen[0])) is None:
+        """Draw the selected series and its neighbours."""
+        if not chosen or (analysis := analyses.find(chosen[0])) is None:
             raise PreventUpdate
         index: int = chosen[1]
         channel = min(channel, analysis.collection.channels - 1)

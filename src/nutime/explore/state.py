@@ -1,16 +1,14 @@
-"""A data set being looked at: its series, and all that the encoder has to say of them.
+"""Data sets on the page: their series, embeddings, maps, clusters and anomaly scores; independent of the page.
 
-Unusual here: the work happens behind the page's back. An :class:`Analysis` can be asked at any time for what
-is there already, and its parts appear one after the other while a single worker thread computes them. All of
-them rest on the same points, the embeddings brought to mean 0 and standard deviation 1, so that the map, the
-neighbours, the clusters and the anomaly scores tell one story; the encoder runs once.
-
-Nothing of the page is known here.
+An :class:`Analysis` computes its parts one after the other in a worker thread, and the page reads those that are
+finished. All parts use the same points, the embeddings standardised to mean 0 and standard deviation 1, so that
+map, neighbours, clusters and anomaly scores are consistent; the encoder runs once.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,29 +29,31 @@ from nutime.data.archives import load_dataset
 from nutime.data.formats.read import is_series_file, read_file
 from nutime.data.series import Array, as_series, resample
 from nutime.encoder import NuTime
+from nutime.estimators.base import EmbeddedSeries
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import NuTimeDetector
 
 Float32: TypeAlias = NDArray[np.float32]
 
-#: Clusters and anomaly scores are learned from this many series at most, and then given to all.
+#: Clusters and anomaly scores are fitted on at most this many series and predicted for all.
 SAMPLE = 2000
 #: A t-SNE map takes minutes beyond this many series.
 TSNE_SERIES = 3000
-_CHUNK = 256  # series embedded between two reports of progress
-_ROWS = 4096  # series scored at a time: a row has as many similarities as there are support vectors
+#: Open data sets; the least recently used beyond them is closed.
+MAX_OPEN = 8
+_CHUNK_SIZE = 4096  # series scored together: the kernel has one row per series and one column per support vector
 
 
 @dataclass(frozen=True)
 class Collection:
-    """Finite series of one shape, with what their file says of them.
+    """Finite series with the same number of channels, and the labels and ids of their file.
 
     Attributes:
-        name: of the file or the archive set.
+        name: name of the file or the archive set.
         series: ``(channels, length)`` each.
-        labels: the class of each series, None where the file has none.
-        ids: what the file calls each series, None where it does not.
-        interpolated: number of missing values that were filled in.
+        labels: class of each series, None if the file has no labels.
+        ids: id of each series, None if the file has no ids.
+        interpolated: number of interpolated missing values.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Collection:
     def of(
         cls, name: str, values: Any, labels: NDArray[np.str_] | None = None, ids: Sequence[str] | None = None
     ) -> Collection:
-        """Make a collection of series in any form of :mod:`nutime.data.series`."""
+        """Return a collection of series in any form of :mod:`nutime.data.series`."""
         try:
             series = as_series(values)
         except ValueError as error:
@@ -77,26 +77,31 @@ class Collection:
 
     @property
     def channels(self) -> int:
-        """Channels of every series."""
+        """Number of channels of every series."""
         return len(self.series[0])
 
     @cached_property
     def lengths(self) -> tuple[int, int]:
-        """The shortest and the longest length."""
+        """Shortest and longest length."""
         lengths = [values.shape[1] for values in self.series]
         return min(lengths), max(lengths)
 
 
 def open_collection(source: str | Path) -> Collection:
-    """Read the data a user named: a file of series, or an archive set, of which both splits are taken."""
+    """Read a file of series, or both splits of an archive set."""
     path = Path(source)
     if path.is_file() or is_series_file(path):
         table = read_file(path)
         return Collection.of(path.name, table.series, table.labels, table.ids)
-    dataset = load_dataset(str(source))
+    return open_set(str(source))
+
+
+def open_set(name: str) -> Collection:
+    """Read both splits of an archive set."""
+    dataset = load_dataset(name)
     splits = {"train": len(dataset.y_train), "test": len(dataset.y_test)}
     return Collection.of(
-        str(source),
+        name,
         np.concatenate([dataset.X_train, dataset.X_test]),
         np.concatenate([dataset.y_train, dataset.y_test]),
         [f"{split} {index}" for split, count in splits.items() for index in range(count)],
@@ -104,7 +109,7 @@ def open_collection(source: str | Path) -> Collection:
 
 
 def read_upload(name: str, content: bytes) -> Collection:
-    """Read a file that came over the wire; an error calls it by the name its owner knows."""
+    """Read an uploaded file; errors use the name it had on the user's machine."""
     with TemporaryDirectory() as folder:
         path = Path(folder, Path(name).name)
         try:
@@ -117,7 +122,7 @@ def read_upload(name: str, content: bytes) -> Collection:
 
 
 class Stage(NamedTuple):
-    """What the worker is at; ``total`` is 0 where nobody knows how much there is to do."""
+    """The step in progress; ``total`` is 0 if the amount of work is unknown."""
 
     stage: str
     done: int = 0
@@ -125,40 +130,26 @@ class Stage(NamedTuple):
 
 
 class Neighbour(NamedTuple):
-    """The number of another series, and how far away it is."""
+    """Index of another series, and its distance."""
 
     series: int
     distance: float
 
 
-class _Placed:
-    """Lets an estimator take points for series, so that nothing is embedded twice."""
-
-    def _fit_points(self, X: Any) -> Any:
-        return X
-
-    def _points(self, X: Any) -> Any:
-        return X
-
-
-class _PointClusterer(_Placed, NuTimeClusterer):
-    pass
-
-
-class _PointDetector(_Placed, NuTimeDetector):
+class _Cancelled(Exception):  # noqa: N818
     pass
 
 
 class Analysis:
-    """A collection and what is known of it so far; None, or absent from ``maps``, is what is not known yet.
+    """A collection and its computed parts; parts that are not finished are None, or absent from ``maps``.
 
     Attributes:
-        key: tells this analysis from all others.
+        key: identifies this analysis; it cannot be guessed.
         points: ``(n, d)``, the standardised embeddings.
-        maps: places in the plane by kind, ``(n, 2)`` each: ``pca``, and ``tsne`` once it was requested.
-        clusters: the cluster of each series, from 0.
-        scores: the anomaly score of each series, from 0 to 1; see :class:`nutime.NuTimeDetector`.
-        error: one line on what went wrong, empty if nothing did.
+        maps: positions in the plane by kind, ``(n, 2)`` each: ``pca``, and ``tsne`` once requested.
+        clusters: cluster of each series, from 0.
+        scores: anomaly score of each series, from 0 to 1; see :class:`nutime.NuTimeDetector`.
+        error: one line if a step failed, else empty.
     """
 
     def __init__(self, collection: Collection, encoder: NuTime) -> None:
@@ -170,7 +161,7 @@ class Analysis:
         self.scores: NDArray[np.float64] | None = None
         self.error = ""
         self._encoder = encoder
-        self._at = Stage("starting")
+        self._stage = Stage("starting")
         self._cancelled = threading.Event()
         self._tsne_requested = False
         self._steps: Queue[Callable[[], None]] = Queue()
@@ -184,18 +175,18 @@ class Analysis:
 
     @property
     def progress(self) -> Stage | None:
-        """What is being computed; None when all is done, or nothing more can be."""
-        return self._at if self._steps.unfinished_tasks and not self.error else None
+        """The step in progress; None when all are finished or one failed."""
+        return self._stage if self._steps.unfinished_tasks and not self.error else None
 
     @property
     def ready(self) -> list[str]:
-        """What can be shown by now: ``pca`` and ``tsne`` maps, coloured by ``cluster`` and ``anomaly``."""
+        """The finished parts: ``pca``, ``tsne``, ``cluster``, ``anomaly``."""
         colours = {"cluster": self.clusters, "anomaly": self.scores}
         return [*self.maps, *(name for name, values in colours.items() if values is not None)]
 
     @property
     def sampled(self) -> bool:
-        """Whether clusters and scores were learned from a part of the series only."""
+        """Whether clusters and scores were fitted on a part of the series."""
         return len(self) > SAMPLE
 
     @property
@@ -204,24 +195,24 @@ class Analysis:
         return 4 <= len(self) <= TSNE_SERIES
 
     def request_tsne(self) -> None:
-        """Have the t-SNE map computed when all else is done; asking again changes nothing."""
+        """Compute the t-SNE map after all other steps; further requests have no effect."""
         if self.allows_tsne and not self._tsne_requested:
             self._tsne_requested = True
             self._steps.put(self._find_neighbour_map)
 
-    def cancel(self, patience: float = 0) -> None:
-        """Stop computing as soon as the step at hand allows; wait for that, at most ``patience`` seconds."""
+    def cancel(self, timeout: float = 0) -> None:
+        """Stop computing as soon as possible; wait for that at most ``timeout`` seconds."""
         self._cancelled.set()
         self._steps.put(lambda: None)  # wakes an idle worker
-        self._worker.join(patience)
+        self._worker.join(timeout)
 
     def neighbours(self, index: int, count: int) -> list[Neighbour]:
-        """Return the series nearest to one series, nearest first; none as long as there are no points."""
+        """Return the series nearest to one series, nearest first; none before the series are embedded."""
         return [] if self.points is None else nearest(self.points, index, count)
 
     @torch.inference_mode()
     def attention(self, index: int, channel: int) -> Float32:
-        """Return the share of ``[CLS]``'s attention that each window of a series has, a mean over heads."""
+        """Return the attention of ``[CLS]`` to each window of a series, averaged over heads."""
         values = self.collection.series[index]
         if self._encoder.config.channels == 1:
             values = values[channel : channel + 1]
@@ -234,25 +225,27 @@ class Analysis:
             step = self._steps.get()
             try:
                 step()
-            except Exception as error:  # nobody else would hear of it
+            except _Cancelled:
+                return
+            except Exception as error:  # shown on the page
                 self.error = " ".join(f"{self.collection.name}: {error}".split())
             self._steps.task_done()
 
     def _embed(self) -> None:
-        series, parts = self.collection.series, []
-        for start in range(0, len(series), _CHUNK):
-            if self._cancelled.is_set():
-                return
-            self._at = Stage("embedding", start, len(series))
-            parts.append(self._encoder.embed(series[start : start + _CHUNK]))
-        self.points = StandardScaler().fit_transform(np.concatenate(parts)).astype(np.float32)
+        self._embedded = EmbeddedSeries.embed(self.collection.series, self._encoder, verbose=self._report)
+        self.points = StandardScaler().fit_transform(self._embedded.embedding).astype(np.float32)
+
+    def _report(self, done: int, total: int) -> None:
+        if self._cancelled.is_set():
+            raise _Cancelled
+        self._stage = Stage("embedding", done, total)
 
     def _find_principal_map(self) -> None:
-        self._at = Stage("arranging the map")
+        self._stage = Stage("arranging the map")
         self.maps["pca"] = _principal(self._points, 2)
 
     def _find_neighbour_map(self) -> None:
-        self._at = Stage("arranging the t-SNE map")
+        self._stage = Stage("arranging the t-SNE map")
         perplexity = min(30, (len(self) - 1) / 3)
         start = _principal(self._points, 50)
         self.maps["tsne"] = TSNE(2, init="pca", perplexity=perplexity, random_state=0).fit_transform(start)
@@ -260,16 +253,17 @@ class Analysis:
     def _score(self) -> None:
         if len(self) < 2:
             return
-        self._at = Stage("scoring anomalies")
-        detector = _PointDetector().fit(self._sample)
-        parts = [self._points[start : start + _ROWS] for start in range(0, len(self), _ROWS)]
-        self.scores = np.concatenate([detector.anomaly_score(part) for part in parts])
+        self._stage = Stage("scoring anomalies")
+        detector = NuTimeDetector(encoder=self._encoder).fit(self._sample)
+        chunks = np.array_split(np.arange(len(self)), -(-len(self) // _CHUNK_SIZE))
+        self.scores = np.concatenate([detector.anomaly_score(self._embedded.take(chunk)) for chunk in chunks])
 
     def _cluster(self) -> None:
         if len(self) < 3:
             return
-        self._at = Stage("finding clusters")
-        self.clusters = _PointClusterer(random_state=0).fit(self._sample).predict(self._points)
+        self._stage = Stage("finding clusters")
+        clusterer = NuTimeClusterer(encoder=self._encoder, random_state=0).fit(self._sample)
+        self.clusters = clusterer.predict(self._embedded)
 
     @property
     def _points(self) -> Float32:
@@ -277,53 +271,75 @@ class Analysis:
         return self.points
 
     @cached_property
-    def _sample(self) -> NDArray[np.float64]:
+    def _sample(self) -> EmbeddedSeries:
         members = np.random.default_rng(0).permutation(len(self))[:SAMPLE]
-        return self._points[np.sort(members)].astype(np.float64)
+        return self._embedded.take(np.sort(members))
 
 
-class Desk:
-    """Holds the one data set a server shows; to open another ends the work on the last."""
+class Analyses:
+    """The open data sets of all visitors of a server.
+
+    Attributes:
+        first: the data set named on the command line, shown to every new visitor.
+    """
 
     def __init__(self, encoder: NuTime) -> None:
-        self.current: Analysis | None = None
+        self.first: Analysis | None = None
         self._encoder = encoder
+        self._open: OrderedDict[str, Analysis] = OrderedDict()
         self._lock = threading.Lock()
 
-    def open(self, collection: Collection) -> Analysis:
-        """Start to analyse a collection."""
+    def open_first(self, collection: Collection) -> Analysis:
+        """Start the analysis that every new visitor sees."""
+        self.first = self._start(collection)
+        return self.first
+
+    def open(self, collection: Collection, replaces: str | None = None) -> Analysis:
+        """Start the analysis of one visitor; the one it replaces on the visitor's page is closed."""
+        analysis = self._start(collection)
+        with self._lock:
+            closed = [self._open.pop(replaces)] if replaces in self._open else []
+            self._open[analysis.key] = analysis
+            while len(self._open) > MAX_OPEN:
+                closed.append(self._open.popitem(last=False)[1])
+        for other in closed:
+            other.cancel()
+        return analysis
+
+    def find(self, key: str | None) -> Analysis | None:
+        """Return the analysis with a key, None if it is closed."""
+        if self.first and self.first.key == key:
+            return self.first
+        with self._lock:
+            if key not in self._open:
+                return None
+            self._open.move_to_end(key)
+            return self._open[key]
+
+    def close(self) -> None:
+        """Stop all computations."""
+        for analysis in [*self._open.values(), *([self.first] if self.first else [])]:
+            analysis.cancel(timeout=2)
+
+    def _start(self, collection: Collection) -> Analysis:
         expected = self._encoder.config.channels
         if expected not in (1, collection.channels):
             raise ValueError(
                 f"{collection.name}: has {collection.channels} channel(s), but the encoder reads {expected}"
             )
-        with self._lock:
-            if self.current:
-                self.current.cancel()
-            self.current = Analysis(collection, self._encoder)
-            return self.current
-
-    def find(self, key: str | None) -> Analysis | None:
-        """Return the analysis a page speaks of, None if it is gone."""
-        current = self.current
-        return current if current and current.key == key else None
-
-    def close(self) -> None:
-        """End all work."""
-        if self.current:
-            self.current.cancel(patience=2)
+        return Analysis(collection, self._encoder)
 
 
 def nearest(points: Float32, index: int, count: int) -> list[Neighbour]:
-    """Return the points nearest to one of them, nearest first, by comparing it with all others."""
+    """Return the points nearest to one of them, nearest first."""
     distances = np.linalg.norm(points - points[index], axis=1)
-    distances[index] = -1  # itself comes first, also before its own copies
+    distances[index] = -1  # first in the order, before equal points
     order = np.argsort(distances, kind="stable")[1 : count + 1]
     return [Neighbour(int(other), float(distances[other])) for other in order]
 
 
 def _principal(points: Float32, count: int) -> Float32:
-    """Return the first principal components; where there are fewer than ``count``, zeros for the others."""
+    """Return the first ``count`` principal components, zero where there are fewer."""
     found = min(count, len(points) - 1, points.shape[1])
     if found == 0:
         return np.zeros((len(points), count), np.float32)

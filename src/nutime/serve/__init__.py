@@ -1,1 +1,1 @@
-"""A model behind HTTP."""
+"""A model over HTTP."""

@@ -1,7 +1,7 @@
-"""The service: one model, one question (``/embed``, ``/predict`` or ``/detect``), and what operators ask.
+"""The service: one model behind ``/embed``, ``/predict`` or ``/detect``, with health, metrics and documentation.
 
-Unusual here: bodies are read by hand, not by the framework, so that a request is refused before it is held in
-memory. Too many at a time are told 429 and when to come back; nothing waits without bounds.
+Bodies are read here and not by the framework, so that a request over a limit is refused before it is in memory.
+Beyond the limit of requests in progress, clients are answered 429 with ``Retry-After``; no queue is unbounded.
 """
 
 from __future__ import annotations
@@ -9,13 +9,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import HTMLResponse, JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from nutime.access import LOOPBACK, Access
 from nutime.batch.apply import result_columns
 from nutime.batch.results import Results
 from nutime.data.series import Array
@@ -23,37 +29,59 @@ from nutime.encoder import NuTime
 from nutime.serve.batching import Batcher
 from nutime.serve.limits import Limits
 from nutime.serve.metrics import Metrics
+from nutime.serve.pages import documentation
 from nutime.serve.wire import ARROW, JSON, MalformedError, decode, encode
 from nutime.version import own_version
 
-#: What a model answers; all others embed.
-_QUESTIONS = {"NuTimeClassifier": "predict", "NuTimeClusterer": "predict", "NuTimeDetector": "detect"}
-_COME_BACK = {"Retry-After": "1"}
-_CLIENT_LEFT = 499  # nobody reads it; the counters do
+#: Endpoints by class of the model; all other models embed.
+_ENDPOINTS = {"NuTimeClassifier": "predict", "NuTimeClusterer": "predict", "NuTimeDetector": "detect"}
+_RETRY = {"Retry-After": "1"}
+_CLIENT_CLOSED = 499  # only for the metrics: the client does not read it
+_DECODER_THREADS = 2  # bodies converted at the same time: each may take a few hundred megabytes
+_SECURITY_HEADERS = {"x-content-type-options": "nosniff", "cross-origin-resource-policy": "same-origin"}
 
 
 class Service:
-    """A model with its limits and counters."""
+    """A model with its limits and metrics."""
 
     def __init__(self, model: Any, limits: Limits) -> None:
         self.model = model
         self.limits = limits
-        self.metrics = Metrics()
-        self.batcher = Batcher(self._batch, limits.batch_series, limits.batch_seconds)
+        self.batcher = Batcher(self._predict, limits.batch_series, limits.batch_seconds)
         self.requests = 0
+        self.metrics = Metrics(lambda: self.requests, lambda: self.batcher.waiting_series)
+        self._decoders = ThreadPoolExecutor(_DECODER_THREADS, "decode")
 
     @property
-    def question(self) -> str:
-        """What the model can be asked: ``embed``, ``predict`` or ``detect``."""
-        return _QUESTIONS.get(type(self.model).__name__, "embed")
+    def endpoint(self) -> str:
+        """The path of the model: ``embed``, ``predict`` or ``detect``."""
+        return _ENDPOINTS.get(type(self.model).__name__, "embed")
 
-    async def counted(self, request: Request) -> Response:
-        """Answer a request if there is room for it, and count how that ends."""
+    @property
+    def channels(self) -> int | None:
+        """Number of channels of the series; None if any number is accepted."""
+        if isinstance(self.model, NuTime):
+            return None if self.model.config.channels == 1 else self.model.config.channels
+        return int(self.model.n_channels_in_)
+
+    def about(self) -> dict[str, Any]:
+        """Describe the model."""
+        classes = getattr(self.model, "classes_", None)
+        return {
+            "version": own_version(),
+            "model": type(self.model).__name__,
+            "answers": f"/{self.endpoint}",
+            "channels": self.channels or "any",
+            **({} if classes is None else {"classes": classes.tolist()}),
+        }
+
+    async def respond(self, request: Request) -> Response:
+        """Process a request and count it."""
         started = time.perf_counter()
         status = 500
         self.requests += 1
         try:
-            response = await self._answer(request)
+            response = await self._respond(request)
             status = response.status_code
         except HTTPException as refusal:
             status = refusal.status_code
@@ -63,12 +91,14 @@ class Service:
             self.metrics.count(status, time.perf_counter() - started)
         return response
 
-    async def _answer(self, request: Request) -> Response:
+    async def _respond(self, request: Request) -> Response:
         if self.requests > self.limits.requests:
-            raise HTTPException(429, f"{self.limits.requests} requests are in work; try again", _COME_BACK)
-        form = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if form not in (JSON, ARROW):
-            raise HTTPException(415, f"content type {form[:80]!r}; expected {JSON} or {ARROW}")
+            raise HTTPException(429, f"{self.limits.requests} requests are in progress; try again", _RETRY)
+        content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content_type not in (JSON, ARROW):
+            raise HTTPException(415, f"content type {content_type[:80]!r}; expected {JSON} or {ARROW}")
+        if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise HTTPException(415, "compressed bodies are not accepted; send the body uncompressed")
         deadline = asyncio.get_running_loop().time() + self.limits.seconds
         try:
             async with asyncio.timeout_at(deadline):
@@ -76,13 +106,13 @@ class Service:
         except TimeoutError:
             raise HTTPException(408, f"the body did not arrive within {self.limits.seconds:g} s") from None
         except ClientDisconnect:
-            return Response(status_code=_CLIENT_LEFT)
+            return Response(status_code=_CLIENT_CLOSED)
         try:
             async with asyncio.timeout_at(deadline):
-                return Response(await self._ask(body, form), media_type=form)
+                return Response(await self._results(body, content_type), media_type=content_type)
         except TimeoutError:
-            text = f"no answer within {self.limits.seconds:g} s; try again, or with fewer series"
-            raise HTTPException(503, text, _COME_BACK) from None
+            text = f"no response within {self.limits.seconds:g} s; try again, or with fewer series"
+            raise HTTPException(503, text, _RETRY) from None
 
     async def _body(self, request: Request) -> bytes:
         too_large = HTTPException(413, f"the body is larger than {self.limits.body_bytes} bytes")
@@ -95,37 +125,60 @@ class Service:
                 raise too_large
         return bytes(body)
 
-    async def _ask(self, body: bytes, form: str) -> bytes:
+    async def _results(self, body: bytes, content_type: str) -> bytes:
+        loop = asyncio.get_running_loop()
         try:
-            question = await asyncio.to_thread(decode, body, form, self.limits)
-            self._check_channels(len(question.series[0]))
+            inputs = await loop.run_in_executor(self._decoders, decode, body, content_type, self.limits)
+            channels = len(inputs.series[0])
+            if self.channels not in (None, channels):
+                raise ValueError(f"the series have {channels} channel(s), the model expects {self.channels}")
         except MalformedError as error:
             raise HTTPException(400, _one_line(error)) from None
         except ValueError as error:
             raise HTTPException(422, _one_line(error)) from None
-        results = await self.batcher.ask(question.series)
-        self.metrics.series += len(question.series)
-        return await asyncio.to_thread(encode, {**question.kept, **results}, form)
+        results = await self.batcher.predict(inputs.series)
+        self.metrics.series.inc(len(inputs.series))
+        return await loop.run_in_executor(self._decoders, encode, {**inputs.kept, **results}, content_type)
 
-    def _batch(self, series: list[Array]) -> Results:
-        self.metrics.batches += 1
+    def _predict(self, series: list[Array]) -> Results:
+        self.metrics.batches.inc()
         return result_columns(self.model, series)
 
-    def _check_channels(self, channels: int) -> None:
-        if isinstance(self.model, NuTime):
-            expected = {1: channels}.get(self.model.config.channels, self.model.config.channels)
-        else:
-            expected = self.model.n_channels_in_
-        if channels != expected:
-            raise ValueError(f"the series have {channels} channel(s), the model takes {expected}")
+
+class _Guard:
+    """ASGI middleware: refuses requests by the access rules, adds headers, and ends responses nobody reads."""
+
+    def __init__(self, app: ASGIApp, access: Access, seconds: float) -> None:
+        self._app = app
+        self._access = access
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def bounded_send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                extra = [(name.encode(), value.encode()) for name, value in _SECURITY_HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", ()), *extra]}
+            async with asyncio.timeout(self._seconds):
+                await send(message)
+
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refusal = self._access.refusal(Headers(scope=scope))
+        if refusal is None:
+            await self._app(scope, receive, bounded_send)
+            return
+        headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
+        await JSONResponse({"detail": refusal.reason}, refusal.status, headers)(scope, receive, bounded_send)
 
 
-def create_app(model: Any, limits: Limits | None = None) -> FastAPI:
+def create_app(model: Any, limits: Limits | None = None, access: Access | None = None) -> FastAPI:
     """Return the service of a model as an ASGI application.
 
     Args:
         model: an encoder or a fitted estimator.
-        limits: what it takes on.
+        limits: the limits on requests.
+        access: the access rules; by default the host names of loopback, without a token.
     """
     service = Service(model, limits or Limits())
 
@@ -135,26 +188,41 @@ def create_app(model: Any, limits: Limits | None = None) -> FastAPI:
         yield
         await service.batcher.close()
 
-    # The interactive pages would load scripts from elsewhere; /openapi.json says the same.
+    # FastAPI's own documentation pages load scripts from a CDN.
     app = FastAPI(title="nutime", version=own_version(), lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.add_middleware(_Guard, access=access or Access(frozenset(LOOPBACK)), seconds=service.limits.seconds)
     app.state.service = service
 
-    @app.get("/health", summary="Whether the service lives, and what it answers")
-    async def health() -> dict[str, str]:
-        return {"status": "ok", "model": type(model).__name__, "answers": f"/{service.question}"}
+    @app.get("/", summary="What this service is")
+    async def root() -> dict[str, Any]:
+        return {"nutime": "a model of time series over HTTP", **service.about(), "documentation": "/docs"}
 
-    @app.get("/metrics", summary="Counters for Prometheus", response_class=PlainTextResponse)
+    @app.get("/docs", summary="This documentation", response_class=HTMLResponse)
+    async def docs(request: Request) -> str:
+        address = f"{request.base_url}{service.endpoint}"
+        return documentation(app.openapi(), service.about(), asdict(service.limits), address)
+
+    @app.get("/health", summary="Whether the process responds, and its model")
+    async def health() -> dict[str, Any]:
+        return {"status": "ok", **service.about()}
+
+    @app.get("/ready", summary="Whether requests are accepted, and the model", responses={503: _REFUSAL})
+    async def ready() -> Response:
+        is_open = service.batcher.is_open
+        status = "ready" if is_open else "stopping"
+        return JSONResponse({"status": status, **service.about()}, 200 if is_open else 503)
+
+    @app.get("/metrics", summary="Metrics for Prometheus", response_class=Response)
     async def metrics() -> Response:
-        text = service.metrics.text(requests=service.requests, waiting_series=service.batcher.waiting_series)
-        return Response(text, media_type="text/plain; version=0.0.4")
+        return Response(generate_latest(service.metrics.registry), headers={"content-type": CONTENT_TYPE_LATEST})
 
     app.post(
-        f"/{service.question}",
-        summary=f"{service.question.capitalize()} series",
+        f"/{service.endpoint}",
+        summary=f"{service.endpoint.capitalize()} series",
         response_class=Response,
         responses=_responses(),
         openapi_extra={"requestBody": {"required": True, "content": _request_content(service.limits)}},
-    )(service.counted)
+    )(service.respond)
     return app
 
 
@@ -171,7 +239,7 @@ def _request_content(limits: Limits) -> dict[str, Any]:
                 "minItems": 1,
                 "maxItems": limits.series,
                 "items": series,
-                "description": "A list of numbers a series, or of lists, one a channel; null is missing.",
+                "description": "One list of numbers per series, or one list per channel; null is missing.",
             }
         },
         "example": {"series": [[1.0, 2.5, None, 4.0, 3.5], [0.5, 0.25]]},
@@ -179,21 +247,26 @@ def _request_content(limits: Limits) -> dict[str, Any]:
     return {JSON: {"schema": schema}, ARROW: {"schema": {"type": "string", "format": "binary"}}}
 
 
+_REFUSAL: dict[str, Any] = {"description": "The service is stopping."}
+
+
 def _responses() -> dict[int | str, dict[str, Any]]:
-    column = {"type": "object", "additionalProperties": {"type": "array"}}
-    answer = {JSON: {"schema": column}, ARROW: {"schema": {"type": "string", "format": "binary"}}}
+    columns = {"type": "object", "additionalProperties": {"type": "array"}}
+    content = {JSON: {"schema": columns}, ARROW: {"schema": {"type": "string", "format": "binary"}}}
     refusal = {"type": "object", "required": ["detail"], "properties": {"detail": {"type": "string"}}}
     refusals = {
-        400: "The body is neither JSON nor an Arrow stream.",
-        408: "The body came too slowly.",
+        400: "The body is neither JSON nor an Arrow stream, or the host name is not accepted.",
+        401: "The bearer token is missing or wrong.",
+        403: "The request comes from a page of another origin.",
+        408: "The body arrived too slowly.",
         413: "The body is too large.",
-        415: "Neither JSON nor an Arrow stream was announced.",
-        422: "The series cannot be used.",
-        429: "Too many requests at a time; come back after Retry-After seconds.",
-        503: "The answer would have come too late; come back after Retry-After seconds.",
+        415: "The content type is neither JSON nor an Arrow stream.",
+        422: "The series are unusable, too many or too long.",
+        429: "Too many requests in progress; try again after Retry-After seconds.",
+        503: "The response took too long; try again after Retry-After seconds.",
     }
     return {
-        200: {"description": "A row a series, by column; in the form of the question.", "content": answer},
+        200: {"description": "Columns with one row per series, in the format of the request.", "content": content},
         **{
             status: {"description": text, "content": {JSON: {"schema": refusal}}}
             for status, text in refusals.items()

@@ -1,7 +1,7 @@
-"""Requests that arrive together are answered together: one thread owns the model, everyone else waits.
+"""Micro-batching: requests that arrive together share one call of the model, made in the model's own thread.
 
-Unusual here: requests share a batch only if their series agree in channels and dtype. The encoder's digits do
-not depend on what else is in a batch, but mixing float32 with float64 would change them.
+Requests share a batch only if their series have the same number of channels and the same dtypes. The embedding of
+a series does not depend on the rest of its batch, but mixing float32 with float64 would change its rounding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nutime.data.series import Array
 @dataclass(eq=False)
 class _Job:
     series: list[Array]
-    answer: asyncio.Future[Results]
+    result: asyncio.Future[Results]
 
     @property
     def kind(self) -> tuple[int, frozenset[str]]:
@@ -28,90 +28,95 @@ class _Job:
 
 
 class Batcher:
-    """Collect requests for a moment, ask about all their series at once, and hand the answers back.
+    """Collect requests for a short time, call the model once for all of them, and return each its own results.
 
     Args:
-        answer: what to ask of the model; it runs in a thread of its own, never twice at a time.
-        most_series: a batch that has as many does not wait for more; one request may have more.
+        predict: the call of the model; it runs in one thread, so calls never overlap.
+        max_series: a batch of this many series does not wait for more; a single request may have more.
         wait: seconds the first request of a batch waits for others.
     """
 
-    def __init__(self, answer: Callable[[list[Array]], Results], most_series: int, wait: float) -> None:
-        self._answer = answer
-        self._most_series = most_series
+    def __init__(self, predict: Callable[[list[Array]], Results], max_series: int, wait: float) -> None:
+        self._predict = predict
+        self._max_series = max_series
         self._wait = wait
         self._waiting: list[_Job] = []
-        self._some, self._enough = asyncio.Event(), asyncio.Event()
+        self._nonempty, self._full = asyncio.Event(), asyncio.Event()
         self._closing = False
         self._worker: asyncio.Task[None] | None = None
 
     @property
     def waiting_series(self) -> int:
-        """How many series wait to be asked about."""
+        """Number of series that wait for the model."""
         return sum(len(job.series) for job in self._waiting)
 
-    async def ask(self, series: list[Array]) -> Results:
-        """Return the answers to series of one request; a caller who is cancelled costs no more work."""
+    @property
+    def is_open(self) -> bool:
+        """Whether new requests are processed."""
+        return self._worker is not None and not self._closing
+
+    async def predict(self, series: list[Array]) -> Results:
+        """Return the results for the series of one request; a cancelled request is not computed."""
         job = _Job(series, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
-        self._notice()
-        return await job.answer
+        self._update_events()
+        return await job.result
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start processing."""
         self._worker = asyncio.create_task(self._work())
 
     async def close(self) -> None:
-        """Answer all that wait, then end."""
+        """Process all waiting requests, then stop."""
         self._closing = True
-        self._notice()
+        self._update_events()
         if self._worker:
             await self._worker
 
-    def _notice(self) -> None:
-        for event, happened in (
-            (self._some, bool(self._waiting) or self._closing),
-            (self._enough, self.waiting_series >= self._most_series or self._closing),
+    def _update_events(self) -> None:
+        for event, is_set in (
+            (self._nonempty, bool(self._waiting) or self._closing),
+            (self._full, self.waiting_series >= self._max_series or self._closing),
         ):
-            event.set() if happened else event.clear()
+            event.set() if is_set else event.clear()
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1, "model") as thread:
             while True:
-                await self._some.wait()
-                with suppress(TimeoutError):  # those who came by then will do
-                    await asyncio.wait_for(self._enough.wait(), self._wait)
+                await self._nonempty.wait()
+                with suppress(TimeoutError):  # the batch is computed as it is
+                    await asyncio.wait_for(self._full.wait(), self._wait)
                 batch = self._take()
                 if batch:
                     series = [values for job in batch for values in job.series]
                     try:
-                        _hand_out(batch, await loop.run_in_executor(thread, self._answer, series))
-                    except Exception as error:  # whatever it is, it is these requests' and not the service's end
+                        _distribute(batch, await loop.run_in_executor(thread, self._predict, series))
+                    except Exception as error:  # fails these requests only
                         for job in batch:
-                            if not job.answer.done():
-                                job.answer.set_exception(error)
+                            if not job.result.done():
+                                job.result.set_exception(error)
                 elif self._closing:
                     return
 
     def _take(self) -> list[_Job]:
-        """Remove and return the next batch: the oldest request, and those of its kind that fit beside it."""
+        """Remove and return the next batch: the oldest request and those of the same kind that fit beside it."""
         batch: list[_Job] = []
         rest: list[_Job] = []
         size = 0
         for job in self._waiting:
-            if job.answer.done():  # its client has given up
+            if job.result.done():  # cancelled
                 continue
-            fits = size + len(job.series) <= self._most_series and job.kind == batch[0].kind if batch else True
+            fits = size + len(job.series) <= self._max_series and job.kind == batch[0].kind if batch else True
             (batch if fits else rest).append(job)
             size += len(job.series) if fits else 0
         self._waiting = rest
-        self._notice()
+        self._update_events()
         return batch
 
 
-def _hand_out(batch: list[_Job], results: Results) -> None:
+def _distribute(batch: list[_Job], results: Results) -> None:
     bounds = accumulate((len(job.series) for job in batch), initial=0)
     for job, (start, stop) in zip(batch, pairwise(bounds), strict=True):
-        if not job.answer.done():
-            job.answer.set_result({name: column[start:stop] for name, column in results.items()})
+        if not job.result.done():
+            job.result.set_result({name: column[start:stop] for name, column in results.items()})

@@ -1,18 +1,18 @@
-"""What travels: series in, answers out, as JSON or as an Arrow IPC stream.
+"""Request and response bodies: series in, predictions out, as JSON or as an Arrow IPC stream.
 
-JSON is ``{"series": [[1, 2, null], [[1, 2], [3, 4]], …]}``: a list of numbers a series, or a list of them a
-channel; null is a missing value. An Arrow stream has the columns of a ``.parquet`` file. Answers come in the
-form of the question, with a row a series and the names that ``nutime predict`` writes.
+JSON is ``{"series": [[1, 2, null], [[1, 2], [3, 4]], …]}``: one list of numbers per series, or one list per
+channel of a series; null is a missing value. An Arrow stream has the columns of a ``.parquet`` file. Responses
+have the format of the request, one row per series, and the column names that ``nutime predict`` writes.
 
-Unusual here: bytes from a stranger are checked before they are believed. Arrow lets a few bytes claim any
-number of rows and any place in memory, so its buffers are validated and its rows counted first; and compressed
-buffers, of which a few bytes may become gigabytes, are found in the messages' headers and never opened.
+A small body can describe something large, so lists, rows and bytes are counted before anything is converted. Arrow
+columns must be plain numbers, text, times or lists of numbers: dictionaries, views, run-end encoding and
+compressed buffers can expand without bound and are refused.
 """
 
 from __future__ import annotations
 
 import json
-import struct
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,134 +20,154 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.batch.results import Results
-from nutime.batch.source import input_columns, record_set
 from nutime.data.formats.arrow import columns_of, records_of
-from nutime.data.formats.source import FormatError, InputFile
-from nutime.data.series import EXPECTED, Array, as_series
+from nutime.data.formats.source import FormatError, InputFile, quote
+from nutime.data.series import Array, as_series
 from nutime.serve.limits import Limits
 
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
-_DICTIONARY, _BATCH = 2, 3
 
 
 class MalformedError(ValueError):
-    """A body that is not what its content type says."""
+    """A body that does not have the format of its content type."""
 
 
-class Question(NamedTuple):
-    """Finite series of one request, and the ids and labels to give back with the answers."""
+class Inputs(NamedTuple):
+    """Finite series of one request, and the ids and labels to return with their predictions."""
 
     series: list[Array]
     kept: Results
 
 
-def decode(body: bytes, content_type: str, limits: Limits) -> Question:
+def decode(body: bytes, content_type: str, limits: Limits) -> Inputs:
     """Read the series of a request.
 
     Raises:
-        MalformedError: the body is no JSON or Arrow stream at all.
-        ValueError: it is, but its series are not usable, or too many, or too long; one line says which.
+        MalformedError: the body is neither JSON nor an Arrow stream.
+        ValueError: the series are unusable, too many or too long; the message is one line.
     """
-    question = _decode_json(body, limits) if content_type == JSON else _decode_arrow(body, limits)
-    for index, values in enumerate(question.series):
+    inputs = _decode_json(body, limits) if content_type == JSON else _decode_arrow(body, limits)
+    for index, values in enumerate(inputs.series):
         if values.shape[1] > limits.length:
-            raise ValueError(f"series {index}: has {values.shape[1]} points, at most {limits.length} are taken")
-    return question
+            raise ValueError(f"series {index}: has {values.shape[1]} points, the limit is {limits.length}")
+    _check_points(sum(values.size for values in inputs.series), limits)
+    return inputs
 
 
 def encode(columns: Results, content_type: str) -> bytes:
-    """Write answers in the form of the question."""
+    """Write predictions in the format of the request."""
     return _encode_json(columns) if content_type == JSON else _encode_arrow(columns)
 
 
-def _decode_json(body: bytes, limits: Limits) -> Question:
+def _decode_json(body: bytes, limits: Limits) -> Inputs:
+    expected = 'expected an object {"series": [[1, 2, null], …]} with numbers and null only'
+    # Counted in the bytes: the parsed objects take up to 60 times the memory.
+    if body.count(b'"') > 2 or body.count(b"{") > 1:
+        raise ValueError(expected)
+    if body.count(b"[") > 1 + 2 * limits.series:
+        raise ValueError(f"more lists than {limits.series} series (channels counted), the limit, can have")
+    _check_points(body.count(b","), limits)
     try:
         document = json.loads(body)
-    except (ValueError, RecursionError) as error:  # a character that is not UTF-8 is a ValueError too
+    except (ValueError, RecursionError) as error:  # invalid UTF-8 is a ValueError too
         raise MalformedError(f"the body is not JSON: {error}") from None
     given = document.get("series") if isinstance(document, dict) else None
-    if not isinstance(given, list) or len(document) != 1:
-        raise ValueError('expected an object {"series": [[1, 2, …], …]} and nothing else in it')
-    _check_number(len(given), limits)
+    if not isinstance(given, list):
+        raise ValueError(expected)
+    _check_series(len(given), limits)
     series = as_series([_numbers(values, index) for index, values in enumerate(given)])
-    _check_number(len(series) * len(series[0]), limits)
-    return Question(series, {})
+    _check_series(len(series) * len(series[0]), limits)
+    return Inputs(series, {})
 
 
-def _numbers(values: Any, index: int) -> NDArray[Any]:
-    """Return an array of JSON numbers; null becomes NaN."""
+def _numbers(values: Any, index: int) -> NDArray[np.float64]:
+    """Convert the numbers of one series; null becomes NaN."""
     try:
-        array = np.asarray(values)
-        if array.dtype == object and all(item is None or isinstance(item, int | float) for item in array.flat):
-            array = array.astype(np.float64)
-    except (ValueError, OverflowError):
+        return np.array(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(
-            f"series {index}: channels of unequal length, or too large a number: {EXPECTED}"
+            f"series {index}: expected a list of numbers, or lists of equal length, one per channel"
         ) from None
-    return array
 
 
-def _decode_arrow(body: bytes, limits: Limits) -> Question:
+def _decode_arrow(body: bytes, limits: Limits) -> Inputs:
     import pyarrow as pa
 
     source = InputFile(Path("the Arrow stream"))
-    batches = []
     try:
         with source.decoding():
-            if any(_is_compressed(message.metadata) for message in pa.ipc.MessageReader.open_stream(body)):
-                raise source.error("is compressed; send it as it is")
-        with source.decoding(), pa.ipc.open_stream(body) as stream:
-            schema, rows = stream.schema, 0
-            for batch in stream:
-                rows += len(batch)
-                if rows > limits.series * limits.length:
-                    raise source.error(f"has more than {limits.series * limits.length} rows")
+            for message in pa.ipc.MessageReader.open_stream(body):
+                if message.type == "dictionary":
+                    raise source.error("has dictionary-encoded columns; send plain ones")
+                if message.type == "record batch" and _is_compressed(memoryview(message.metadata)):
+                    raise source.error("is compressed; send it uncompressed")
+            with pa.ipc.open_stream(body) as stream:
+                schema, batches = stream.schema, list(stream)
+            for batch in batches:
                 batch.validate(full=True)
-                batches.append(batch)
+            if sum(batch.nbytes for batch in batches) > len(body):
+                raise source.error("has columns that share bytes; write each of them")
     except FormatError as error:
         raise MalformedError(str(error)) from None
+    for field in schema:
+        if not _is_plain(field.type):
+            raise source.error(
+                f"column {quote(field.name)}: type {field.type} is not supported; send plain columns"
+            )
     columns, lists = columns_of(source, schema)
-    if not columns.is_long:
-        _check_number(rows * (len(columns.values) if lists else 1), limits)
+    rows = sum(map(len, batches))
+    if columns.is_long:
+        _check_points(rows * len(columns.values), limits)
+    else:
+        _check_series(rows * (len(columns.values) if lists else 1), limits)
     with source.decoding():
-        records = list(records_of(source, columns, lists, batches))
-    _check_number(sum(len(record.values) for record in records), limits)
-    return Question(as_series([record.values for record in records]), input_columns(record_set(records)))
+        records = list(islice(records_of(source, columns, lists, batches), limits.series + 1))
+    _check_series(sum(len(record.values) for record in records), limits)
+    # Arrays of objects, because an array of text pads every cell to the longest.
+    kept = {"id": [record.id for record in records], "label": [record.label for record in records]}
+    columns_kept = {name: np.array(cells, object) for name, cells in kept.items() if cells[:1] not in ([], [None])}
+    return Inputs(as_series([record.values for record in records]), columns_kept)
 
 
-def _is_compressed(metadata: Any) -> bool:
-    """Tell from the flatbuffer in front of an Arrow message whether the buffers behind it are compressed.
+def _is_plain(kind: Any) -> bool:
+    """Return whether a column of this Arrow type takes as many bytes in the body as it has values."""
+    from pyarrow import types
 
-    Numbers of fields and types are those of ``Message.fbs``: https://arrow.apache.org/docs/format/Columnar.html
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return bool(types.is_integer(kind.value_type) or types.is_floating(kind.value_type))
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_temporal)
+    return types.is_string(kind) or types.is_large_string(kind) or any(test(kind) for test in tests)
+
+
+def _is_compressed(header: memoryview) -> bool:
+    """Return whether ``Message.header.compression`` is set in the Flatbuffers header of a record batch.
+
+    pyarrow decompresses while it reads and does not report compression before. Field numbers are those of
+    ``Message.fbs``, see https://arrow.apache.org/docs/format/Columnar.html
     """
-    header = memoryview(metadata)
 
-    def number(form: str, place: int) -> int:
-        return int(struct.unpack_from(f"<{form}", header, place)[0])
+    def number(at: int, size: int, signed: bool = False) -> int:
+        return int.from_bytes(header[at : at + size], "little", signed=signed)
 
-    def field(table: int, index: int) -> int | None:
-        layout, slot = table - number("i", table), 4 + 2 * index
-        offset = number("H", layout + slot) if slot < number("H", layout) else 0
-        return table + offset if offset else None
+    def field(table: int, index: int) -> int:
+        layout, slot = table - number(table, 4, signed=True), 4 + 2 * index
+        offset = number(layout + slot, 2) if slot < number(layout, 2) else 0
+        return table + offset if offset else 0
 
-    def follow(place: int | None) -> int:
-        if place is None:
-            raise ValueError("a message without content")
-        return place + number("I", place)
-
-    message = follow(0)
-    kind = field(message, 1)
-    if kind is None or number("B", kind) not in (_DICTIONARY, _BATCH):
-        return False
-    content = follow(field(message, 2))
-    batch = follow(field(content, 1)) if number("B", kind) == _DICTIONARY else content
-    return field(batch, 3) is not None
+    message = number(0, 4)
+    batch = field(message, 2)
+    return bool(field(batch + number(batch, 4), 3))
 
 
-def _check_number(series: int, limits: Limits) -> None:
-    if series > limits.series:
-        raise ValueError(f"{series} series (channels counted), at most {limits.series} are taken in a request")
+def _check_series(count: int, limits: Limits) -> None:
+    if count > limits.series:
+        raise ValueError(f"{count} series (channels counted), the limit per request is {limits.series}")
+
+
+def _check_points(count: int, limits: Limits) -> None:
+    if count > limits.points:
+        raise ValueError(f"{count} values, the limit per request is {limits.points}")
 
 
 def _encode_json(columns: Results) -> bytes:
@@ -157,8 +177,7 @@ def _encode_json(columns: Results) -> bytes:
 def _encode_arrow(columns: Results) -> bytes:
     import pyarrow as pa
 
-    arrays = {name: _arrow_column(column) for name, column in columns.items()}
-    table = pa.table(arrays)
+    table = pa.table({name: _arrow_column(column) for name, column in columns.items()})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -166,7 +185,7 @@ def _encode_arrow(columns: Results) -> bytes:
 
 
 def _arrow_column(column: NDArray[Any]) -> Any:
-    """Return a column; vectors are lists of one size."""
+    """Return a column; vectors become lists of fixed size."""
     import pyarrow as pa
 
     if column.ndim == 1:

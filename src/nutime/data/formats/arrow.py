@@ -51,15 +51,16 @@ def columns_of(source: InputFile, schema: pa.Schema) -> tuple[TableLayout, bool]
     from pyarrow import types
 
     lists = [_is_list(field.type) for field in schema]
-    columns = TableLayout.named(source, schema.names, any(lists))
+    has_lists = any(lists)  # once: a table may have tens of thousands of columns
+    columns = TableLayout.named(source, schema.names, has_lists)
     for index in columns.values:
         field = schema.field(index)
         kind = field.type.value_type if lists[index] else field.type
         numeric = types.is_floating(kind) or types.is_integer(kind)
-        if not numeric or lists[index] != any(lists):
-            expected = "a list of numbers, as other columns are" if any(lists) else "numeric"
+        if not numeric or lists[index] != has_lists:
+            expected = "a list of numbers, as other columns are" if has_lists else "numeric"
             raise source.error(f"column {quote(field.name)}: type {field.type} is not {expected}; {CHOOSE}")
-    return columns, any(lists)
+    return columns, has_lists
 
 
 def records_of(
