@@ -1,6 +1,6 @@
 """``NuTimeSegmenter``: where a recording changes from one state to another, and which states return.
 
-Windows of one, two and four periods around up to ``n_windows`` evenly spaced points are embedded, and each is
+Windows of one, two, four and eight periods around up to ``n_windows`` evenly spaced points are embedded; each is
 linked to its nearest neighbours that do not overlap it. A segmentation is good where windows have their neighbours
 in their own segment: dynamic programming maximises the sum over segments of links within the segment divided by
 its length, which is the normalised association of spectral clustering. Neighbours have the same phase of a period,
@@ -34,7 +34,8 @@ from nutime.recordings.windows import (
 )
 
 _NEIGHBOURS = 10
-_MULTIPLES = (1, 2, 4)  # of the window
+_MULTIPLES = (1, 2, 4, 8)  # of the window
+_LONGEST = 256  # points of a window, unless two periods are longer
 _MIN_SEGMENT = 0.05  # of the recording
 _MAX_CHANGE_POINTS = 15  # where their number is unknown
 # Two segments are one state if they have more than this share of the links expected within one state.
@@ -46,7 +47,8 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
 
     Args:
         n_change_points: how many to find; None decides by ``penalty``.
-        window: points of the shortest window, best one period of what repeats; ``auto`` takes the dominant period.
+        window: points of the shortest window, best one period of what repeats, rounded to a power of two; ``auto``
+            takes the dominant period.
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder;
             None compares the points of the windows instead.
         penalty: what a change point must add to the normalised association. Higher finds fewer.
@@ -57,7 +59,7 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
         change_points_: sorted indices; each is the first point of a segment.
         labels_: the state of each segment, ``0, 1, …`` in order of first occurrence.
         association_: the normalised association of the best segmentation into 1, 2, … segments.
-        window_: the shortest window used.
+        window_: the shortest window before rounding.
     """
 
     change_points_: Indices
@@ -86,7 +88,7 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
         length = recording.shape[1]
         if length < 4 * MIN_WINDOW:
             raise ValueError(f"a recording needs at least {4 * MIN_WINDOW} points, got {length}")
-        self.window_ = choose_window(self.window, recording, MIN_WINDOW, length // 32)
+        self.window_ = choose_window(self.window, recording, MIN_WINDOW, length // 8)
         centres = _grid(length, self.n_windows)
         encoder = None if self.encoder is None else load_encoder(self.encoder)
         links = _links(encoder, recording, centres, self.window_)
@@ -124,9 +126,8 @@ def _grid(length: int, n_windows: int) -> Indices:
 def _links(encoder: NuTime | None, recording: Float64, centres: Indices, window: int) -> Float64:
     """Return the symmetric matrix of links between windows, the mean over window lengths."""
     length = recording.shape[1]
-    sizes = [window * multiple for multiple in _MULTIPLES if window * multiple <= length // 8] or [window]
     links = np.zeros((len(centres), len(centres)))
-    for size in sizes:
+    for size in _sizes(window, length):
         starts = np.clip(centres - size // 2, 0, length - size)
         if encoder is None:
             vectors = cut_windows(recording, starts, size).reshape(len(starts), -1)
@@ -136,6 +137,13 @@ def _links(encoder: NuTime | None, recording: Float64, centres: Indices, window:
         neighbours = _neighbours(vectors, starts, size)
         np.add.at(links, (np.arange(len(links))[:, None], neighbours), 1)
     return np.asarray((links + links.T) / links.sum())
+
+
+def _sizes(window: int, length: int) -> list[int]:
+    """Return the lengths of windows: powers of two, which are resized by whole factors."""
+    longest = min(max(_LONGEST, 2 * window), length // 8)
+    sizes = {2 ** round(np.log2(min(window * multiple, longest))) for multiple in _MULTIPLES}
+    return sorted(size for size in sizes if MIN_WINDOW <= size <= length // 8) or [min(window, length // 4)]
 
 
 def _neighbours(vectors: NDArray[Any], starts: Indices, size: int) -> Indices:
