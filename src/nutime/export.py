@@ -380,7 +380,8 @@ class _Series(NamedTuple):
         overlap = torch.minimum(start + size, (sample + 1) * length) - torch.maximum(start, sample * length)
         weight = overlap.clamp(min=0).double() / size.double()  # the sum over the samples of a part is 1
         place = torch.minimum(self.first.unsqueeze(-1) + sample, self.last.unsqueeze(-1))
-        values = _pick(self.values, place.flatten(1)).unflatten(-1, place.shape[1:]).double()
+        picked = _pick(self.values, place.flatten(1))
+        values: Tensor = picked.unflatten(-1, place.shape[1:]).double()  # type: ignore[no-untyped-call]
         origin = values[..., :1]  # relative to it, a constant part stays exactly constant
         return (origin.squeeze(-1) + (weight.unsqueeze(1) * (values - origin)).sum(-1)).float()
 

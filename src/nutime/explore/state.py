@@ -298,7 +298,7 @@ class Analyses:
         """Start the analysis of one visitor; the one it replaces on the visitor's page is closed."""
         analysis = self._start(collection)
         with self._lock:
-            closed = [self._open.pop(replaces)] if replaces in self._open else []
+            closed = [self._open.pop(replaces)] if replaces and replaces in self._open else []
             self._open[analysis.key] = analysis
             while len(self._open) > MAX_OPEN:
                 closed.append(self._open.popitem(last=False)[1])
@@ -311,7 +311,7 @@ class Analyses:
         if self.first and self.first.key == key:
             return self.first
         with self._lock:
-            if key not in self._open:
+            if key is None or key not in self._open:
                 return None
             self._open.move_to_end(key)
             return self._open[key]
