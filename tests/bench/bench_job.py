@@ -1,4 +1,4 @@
-"""A short benchmark in its own process: ``python bench_job.py ARCHIVES RESULTS [JOBS] [EPOCHS]``."""
+"""A short benchmark in its own process: ``python bench_job.py ARCHIVES RESULTS``."""
 
 import sys
 
@@ -13,12 +13,12 @@ from nutime.finetune import train as trainer
 SETS = ("Chinatown", "Coffee", "BeetleFly", "BirdChicken", "SonyAIBORobotSurface1")
 
 
-def work(archives, results, jobs=1, epochs=12):
+def work(archives, results):
     torch.set_num_threads(1)
     usual, trainer.MIN_STEPS = trainer.MIN_STEPS, 1
-    method = Finetune("nutime-tiny", tiny_encoder(), n_models=1, params={"epochs": int(epochs)})
+    method = Finetune("nutime-tiny", tiny_encoder(), n_estimators=1, params={"epochs": 12})
     try:
-        run("finetune", [method], SETS, ResultFile(results), data_dir=str(archives), jobs=int(jobs))
+        run("finetune", [method], SETS, ResultFile(results), data_dir=str(archives))
     finally:
         trainer.MIN_STEPS = usual
 

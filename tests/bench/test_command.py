@@ -1,4 +1,4 @@
-"""``nutime bench run``: a table of what was found, and one line about what cannot be."""
+"""``nutime bench run``: a table of results, and one line per set that cannot be run."""
 
 import subprocess
 import sys
@@ -14,20 +14,20 @@ def bench(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_two_processes_file_what_they_find_once(tmp_path):
+def test_two_processes_append_each_result_once(tmp_path):
     write_set(tmp_path, "Chinatown")
     write_set(tmp_path, "Coffee")
     tiny_encoder().save(tmp_path / "tiny")
     out = tmp_path / "results.jsonl"
     where = ("--weights", tmp_path / "tiny", "--data-dir", tmp_path, "-o", out, "--device", "cpu")
-    told = [
+    runs = [
         bench("probe", *where, "--sets", sets, "--jobs", 2)
         for sets in ("Chinatown,Beef", "Chinatown,Coffee")
     ]  # fmt: skip
-    assert [done.returncode for done in told] == [0, 0], told
-    assert "not run: Beef" in told[0].stderr
+    assert [done.returncode for done in runs] == [0, 0], runs
+    assert "not run: Beef" in runs[0].stderr
     assert [result.dataset for result in ResultFile(out)] == ["ucr/Chinatown", "ucr/Coffee"]
-    assert "probe, honest protocol" in told[1].stdout
+    assert "probe, honest protocol" in runs[1].stdout
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_two_processes_file_what_they_find_once(tmp_path):
         (["ablation-window", "--jobs", "2"], "it runs alone"),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_refused(arguments, about, tmp_path):
+def test_contradictory_options_are_refused(arguments, about, tmp_path):
     done = bench(*arguments, "-o", tmp_path / "results.jsonl")
     assert done.returncode == 2
     assert about in " ".join(done.stderr.replace("│", " ").split())

@@ -1,4 +1,4 @@
-"""Every protocol runs on a CPU with a tiny network, and says what its numbers stand on."""
+"""Every protocol runs on a CPU with a tiny network, and records its data and schedule."""
 
 import json
 
@@ -61,7 +61,7 @@ def single(method, data):
 # ---- the list -------------------------------------------------------------------------------------------
 
 
-def test_what_can_be_run_is_what_the_report_tells_of():
+def test_the_report_covers_every_protocol():
     assert {filed_as(name) for name in PROTOCOLS} == set(published.PROTOCOLS)
 
 
@@ -128,7 +128,7 @@ def test_epilepsy_without_its_official_test_uses_another_less_the_repeats_and_sa
 def test_epilepsy_without_any_test_is_missing(folder, tmp_path):
     train, y = waves(60, 178)
     write_set(folder, "tfc/Epilepsy", X_train=train, y_train=y)
-    unused = Repeated(Finetune("nutime-tiny", None, n_models=1), 1)
+    unused = Repeated(Finetune("nutime-tiny", None, n_estimators=1), 1)
     file = ResultFile(tmp_path / "results.jsonl")
     state = run("tfc", [unused], ["tfc/Epilepsy", "FD-B"], file, data_dir=str(folder), load=load_trials)
     assert state.complete == ()
@@ -143,11 +143,11 @@ def test_the_official_test_is_used_where_it_is(folder):
     assert trials.split(0).X_test.shape[:2] == (120, 3)
 
 
-def test_repeated_runs_have_a_seed_each_and_tell_what_they_stand_on(folder, encoder):
+def test_repeated_runs_have_a_seed_each_and_record_their_split(folder, encoder):
     X, y = waves(204, 1500, classes=3)
     write_set(folder, "EMG", X=X, y=y)
 
-    method = Repeated(Finetune("nutime-tiny", encoder, n_models=1, params={**QUICK, "epochs": 2}), 2)
+    method = Repeated(Finetune("nutime-tiny", encoder, n_estimators=1, params={**QUICK, "epochs": 2}), 2)
     answers = list(method.evaluate(load_trials("EMG", data_dir=str(folder))))
     assert [answer.key for answer in answers] == method.run_keys()
     assert [answer.key.seed for answer in answers] == [0, 1]
@@ -157,7 +157,7 @@ def test_repeated_runs_have_a_seed_each_and_tell_what_they_stand_on(folder, enco
 # ---- few shots ------------------------------------------------------------------------------------------
 
 
-def test_few_shot_answers_the_mean_over_its_episodes(encoder, dataset):
+def test_few_shot_returns_the_mean_over_its_episodes(encoder, dataset):
     answer = single(FewShot("nutime-tiny", encoder, episodes=3, params={**QUICK, "epochs": 20}), dataset)
     assert answer.scores["accuracy"] > 0.9
     assert answer.scores["accuracy_deviation"] >= 0
@@ -187,7 +187,7 @@ def test_several_channels_can_be_clustered_after_fine_tuning(encoder):
     assert single(Clustering("nutime-tiny", encoder, params=QUICK), data).scores["ari"] > 0.8
 
 
-def test_a_tenth_of_the_test_series_is_anomalous(easy_folder):
+def test_ten_percent_of_the_test_series_are_anomalous(easy_folder):
     trials = load_anomalies("Chinatown", data_dir=str(easy_folder))
     one, other = trials.split(0), trials.split(1)
     for data in (one, other):
@@ -218,7 +218,7 @@ def test_a_set_with_too_few_normal_series_is_missing(folder):
         load_anomalies("Chinatown", data_dir=str(folder))
 
 
-def test_series_that_nobody_called_normal_or_anomalous_are_refused(encoder, dataset):
+def test_series_not_labelled_normal_or_anomalous_are_refused(encoder, dataset):
     with pytest.raises(ValueError, match="expected normal and anomalous series"):
         single(AnomalyDetection("nutime-tiny", encoder, finetuned=False), dataset)
 
@@ -243,7 +243,7 @@ def pretraining(corpus, tmp_path):
     return Pretraining(tmp_path / "encoders", corpus, steps=3, batch=8, device="cpu")
 
 
-def test_variants_are_called_as_in_the_published_tables():
+def test_variants_have_the_names_of_the_published_tables():
     for protocol, tables in published.ABLATIONS.items():
         for table in tables:
             for variants in published.scores(table).values():

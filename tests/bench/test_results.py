@@ -63,7 +63,7 @@ def test_a_line_that_is_no_result_is_named(tmp_path):
         ResultFile(path)
 
 
-def test_every_result_says_who_chose_the_model_and_with_which_versions():
+def test_every_result_has_its_selection_and_versions():
     assert {"nutime", "torch", "python"} <= result().versions.keys()
     with pytest.raises(ValueError, match="selection must be one of honest, paper; got 'best'"):
         result(selection="best")

@@ -222,7 +222,7 @@ class Finetune:
     method: str
     encoder: NuTime
     selection: str = "honest"
-    n_models: int = 5
+    n_estimators: int = 5
     seed: int = 0
     params: Config = field(default_factory=dict)
 
@@ -234,9 +234,9 @@ class Finetune:
         return ("honest", "paper") if self.selection == "paper" else ("honest",)
 
     def _of_selection(self, selection: str) -> Sequence[RunKey]:
-        models = [RunKey(self.method, selection, self.seed + index) for index in range(self.n_models)]
-        ensemble = RunKey(f"{self.method} ×{self.n_models}", selection, self.seed)
-        return [*models, ensemble] if self.n_models > 1 else models
+        models = [RunKey(self.method, selection, self.seed + index) for index in range(self.n_estimators)]
+        ensemble = RunKey(f"{self.method} ×{self.n_estimators}", selection, self.seed)
+        return [*models, ensemble] if self.n_estimators > 1 else models
 
     def evaluate(self, dataset: Dataset) -> Iterator[Evaluation]:
         """Fit on the training split, score on the test split."""
@@ -246,20 +246,21 @@ class Finetune:
         test = _training_set(dataset.X_test, dataset.y_test, classes)
         # One compilation serves all univariate sets; multivariate ones would need one each.
         compiled = len(train.series[0]) == 1
-        params = {"n_estimators": self.n_models, "compiled": compiled, **self.params}
+        params = {"n_estimators": self.n_estimators, "compiled": compiled, **self.params}
         validation = test if self.selection == "paper" else None
-        config = FinetuneConfig(**params)
-        result = finetune(self.encoder, train, config, seed_from(self.seed), validation=validation)
-        recorded = {**params, "random_state": self.seed}
+        fitted = finetune(
+            self.encoder, train, FinetuneConfig(**params), seed_from(self.seed), validation=validation
+        )
+        params["random_state"] = self.seed
         for selection in self._selections():
-            models = result.best if selection == "paper" and result.best else result.last
+            models = fitted.best if selection == "paper" and fitted.best else fitted.last
             probabilities = np.exp(models.log_probabilities(self.encoder, test.series))
             predictions = [*probabilities.argmax(-1), probabilities.mean(0).argmax(-1)]
             seconds = time.perf_counter() - start
-            about = {**recorded, "looks": MAX_EVALUATIONS} if selection == "paper" else recorded
+            config = {**params, "evaluations": MAX_EVALUATIONS} if selection == "paper" else params
             for key, predicted in zip(self._of_selection(selection), predictions, strict=False):
                 scores = classification_scores(dataset.y_test, classes[predicted])
-                yield Evaluation(key, scores, seconds, about)
+                yield Evaluation(key, scores, seconds, config)
 
 
 @dataclass(frozen=True)

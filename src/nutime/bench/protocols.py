@@ -201,7 +201,7 @@ def _finetune(request: Request) -> Sequence[Method]:
 
 
 def _tfc(request: Request) -> Sequence[Method]:
-    own = [Finetune(*named, request.selection, n_models=1) for named in request.named_encoders()]
+    own = [Finetune(*named, request.selection, n_estimators=1) for named in request.named_encoders()]
     methods: list[Finetune | Peer] = [*own, *map(Peer, request.peers)]
     return [Repeated(method, request.models) for method in methods]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nutime.figures.style import COLOURS, INK, styled
 
@@ -65,8 +65,8 @@ def draw_critical_difference(
         axes.plot([x, x, end], [0, height, height], color=colour, linewidth=1)
         label = f"{ranks[method]:.2f}  {method}" if best_half else f"{method}  {ranks[method]:.2f}"
         weight = "bold" if method == ours else "normal"
-        aligned: dict[str, Any] = {"ha": "left" if best_half else "right", "va": "center"}
-        axes.text(end + 0.06 * sign, height, label, color=colour, weight=weight, fontsize=_FONT, **aligned)
+        text = axes.text(end + 0.06 * sign, height, label, color=colour, weight=weight, fontsize=_FONT)
+        text.set(ha="left" if best_half else "right", va="center")
     if title:
         axes.text(line / 2, top - 0.02, title, ha="center", va="top", fontsize=_TITLE_FONT)
     return figure
