@@ -97,3 +97,17 @@ def test_sub_pca_has_its_published_vus_pr(number):
     score = (cdist(windows, pca.components_) / pca.explained_variance_ratio_).sum(1)
     score = np.pad(score, (-(-(window - 1) // 2), (window - 1) // 2), mode="edge")
     assert vus_pr(label, score, window) == pytest.approx(published[f"{path.stem}.csv"], abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("length", "change_points", "published"),
+    [
+        (2163, [577, 1154, 1550], 0.256),  # Car
+        (8400, [2800, 5600, 6650], 0.281),  # FaceFour
+        (5868, [1228, 3548], 0.356),  # Haptics
+        (2474, [1732], 0.580),  # MedicalImages
+    ],
+)
+def test_covering_is_that_published_for_methods_that_find_nothing(length, change_points, published):
+    # TSSB's table has these for the method Window, which reports no change point there
+    assert round(covering(change_points, [], length), 3) == published
