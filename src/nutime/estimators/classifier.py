@@ -23,7 +23,8 @@ from nutime.finetune.ensemble import PROBE_POOL, Ensemble
 from nutime.finetune.linear import LinearProbe
 from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune, seed_from
 
-_STRATEGIES = ("probe", "finetune")
+#: The values of the parameter ``strategy``.
+STRATEGIES = ("probe", "finetune")
 _HISTORY = "history."  # before the names of its arrays in a saved model
 
 
@@ -157,8 +158,8 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
 
     def _finetune_config(self) -> FinetuneConfig:
         """Check all parameters, and return those of fine-tuning."""
-        if self.strategy not in _STRATEGIES:
-            raise ValueError(f"strategy must be one of {', '.join(_STRATEGIES)}; got {self.strategy!r}")
+        if self.strategy not in STRATEGIES:
+            raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}; got {self.strategy!r}")
         check_number("C", self.C, "(0, inf)")
         names = {field.name for field in fields(FinetuneConfig)}
         params = self.get_params(deep=False)
