@@ -18,9 +18,10 @@ def explore(
         typer.Argument(metavar="DATA", help="A file of series or an archive name; the page can open others."),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 for any free one.")] = 8050,
-    host: Annotated[str, typer.Option(help="Address to listen on; by default only this machine sees it.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str,
+        typer.Option(help="Address to listen on; by default this machine only, others need the printed token."),
+    ] = "127.0.0.1",
     weights: Annotated[str, typer.Option(help="Encoder: a shipped name or a folder.")] = "nutime-base",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
     device: Device = None,
