@@ -12,7 +12,7 @@ from nutime.batch.results import Results, open_results
 from nutime.batch.source import Chunk, Extent
 from nutime.data.series import Array
 from nutime.encoder import NuTime
-from nutime.estimators.base import EmbeddedSeries
+from nutime.estimators.base import EmbeddedSeries, series_of
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import NuTimeDetector
@@ -74,7 +74,7 @@ def result_columns(
     """
     match model:
         case NuTime():
-            return {"e": model.embed(series, pool=pool, length=length)}
+            return {"e": model.embed(series_of(series), pool=pool, length=length)}
         case NuTimeClassifier():
             probabilities = model.predict_proba(series)
             names = _label_texts(model.classes_)
