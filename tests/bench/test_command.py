@@ -35,7 +35,7 @@ def test_two_processes_append_each_result_once(tmp_path):
     [
         (["probing"], "'probing' is not one of probe, finetune, ucr"),
         (["uea", "--list", "112"], "uea has the lists 29, 26"),
-        (["ablation-window", "--jobs", "2"], "it runs alone"),
+        (["ablation-window", "--jobs", "2"], "runs in one process"),
     ],
 )
 def test_contradictory_options_are_refused(arguments, about, tmp_path):

@@ -655,3 +655,40 @@ def test_a_saved_detector_predicts_the_same_scores(nutime, tmp_path, train, weig
     nutime("detect", train, "-o", tmp_path / "d.csv", "--save", tmp_path / "model", "--weights", weights, *chosen)
     nutime("predict", tmp_path / "model", train, "-o", tmp_path / "p.csv", *chosen)
     assert (tmp_path / "p.csv").read_text() == (tmp_path / "d.csv").read_text()
+
+
+def write_sensors(path, order, labelled):
+    """Write one row per point; a bad bearing shows in the vibration alone."""
+    rng = np.random.default_rng(0)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "time", *order, *(["label"] if labelled else [])])
+        for machine in range(12):
+            bad = machine % 2
+            label = [["ok", "bearing"][bad]] if labelled else []
+            for point in range(40):
+                cells = {"vibration": rng.normal() * (1 + 29 * bad), "temperature": 300 + rng.normal()}
+                writer.writerow([machine, point, *map(cells.get, order), *label])
+
+
+def test_sensor_columns_in_another_order_change_no_prediction(nutime, weights, tmp_path):
+    train, new, other = (tmp_path / name for name in ("train.csv", "new.csv", "other.csv"))
+    write_sensors(train, ["vibration", "temperature"], True)
+    write_sensors(new, ["vibration", "temperature"], False)
+    write_sensors(other, ["temperature", "vibration"], False)
+    assert nutime("fit", train, "-o", tmp_path / "model", "--weights", weights).code == 0
+    for source in (new, other):
+        assert nutime("predict", tmp_path / "model", source, "-o", source.with_suffix(".tsv")).code == 0
+    assert new.with_suffix(".tsv").read_text() == other.with_suffix(".tsv").read_text()
+
+
+def test_other_sensors_than_those_of_fit_are_refused_by_name(nutime, weights, tmp_path):
+    train, new = tmp_path / "train.csv", tmp_path / "new.csv"
+    write_sensors(train, ["vibration", "temperature"], True)
+    write_sensors(new, ["vibration", "temperature"], False)
+    new.write_text(new.read_text().replace("temperature", "pressure"))
+    nutime("fit", train, "-o", tmp_path / "model", "--weights", weights)
+    done = nutime("predict", tmp_path / "model", new, "-o", tmp_path / "out.csv")
+    assert done.code
+    assert "pressure" in done.err
+    assert "temperature" in done.err

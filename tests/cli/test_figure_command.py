@@ -113,7 +113,7 @@ def test_curves_show_runs_of_one_name_side_by_side(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "about"), [(None, "no folder of a pretraining run"), ("[]\n", "no metrics of a run")]
+    ("text", "about"), [(None, "not the folder of a pretraining run"), ("[]\n", "not the metrics of a run")]
 )
 def test_curves_of_what_is_no_run_are_refused(text, about, tmp_path):
     if text is not None:

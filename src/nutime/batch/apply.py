@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from nutime.batch.results import Results, open_results
 from nutime.batch.source import Chunk, Extent
-from nutime.data.series import Array
+from nutime.data.series import Array, SeriesSet
 from nutime.encoder import NuTime
-from nutime.estimators.base import EmbeddedSeries, series_of
+from nutime.estimators.base import EmbeddedSeries
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import NuTimeDetector
@@ -55,13 +55,16 @@ def apply_model(
 def chunk_results(model: Any, chunk: Chunk, pool: str = DEFAULT_POOL, length: int | None = None) -> Results:
     """Return ids, labels and the model's results for a chunk; an error begins with the address of the chunk."""
     try:
-        return {**chunk.columns, **result_columns(model, chunk.series, pool, length)}
+        return {**chunk.columns, **result_columns(model, chunk.named_series, pool, length)}
     except ValueError as error:  # for example, other channels than the model was fitted with
         raise ValueError(f"{chunk.address}: {error}") from None
 
 
 def result_columns(
-    model: Any, series: list[Array] | EmbeddedSeries, pool: str = DEFAULT_POOL, length: int | None = None
+    model: Any,
+    series: list[Array] | SeriesSet | EmbeddedSeries,
+    pool: str = DEFAULT_POOL,
+    length: int | None = None,
 ) -> Results:
     """Return a model's results as columns with one row per series.
 
@@ -74,7 +77,8 @@ def result_columns(
     """
     match model:
         case NuTime():
-            return {"e": model.embed(series_of(series), pool=pool, length=length)}
+            given = series.series if isinstance(series, EmbeddedSeries) else series
+            return {"e": model.embed(given, pool=pool, length=length)}
         case NuTimeClassifier():
             probabilities = model.predict_proba(series)
             names = _label_texts(model.classes_)

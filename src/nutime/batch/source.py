@@ -81,6 +81,11 @@ class Chunk(NamedTuple):
         return self.data.series
 
     @property
+    def named_series(self) -> SeriesSet:
+        """The series with the names of their channels: ``X`` for an estimator."""
+        return SeriesSet(self.series, channel_names=self.data.channel_names)
+
+    @property
     def columns(self) -> Results:
         """The columns ``id`` and ``label`` where the input has them; the label of an unlabelled series is ""."""
         return input_columns(self.data)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from nutime.batch.results import Results
     from nutime.batch.source import Chunk, Extent, Source, SourceOptions
     from nutime.cli import summaries
-    from nutime.data.series import Array
+    from nutime.data.series import SeriesSet
 
 FOLDS = 5
 HOLDOUT = 0.2
@@ -149,7 +149,8 @@ def fit(
     if "label" not in first.columns:
         raise ValueError(f"{source}: has no labels; name their column with --label")
     encoder = _load_encoder(weights, device)
-    series, labels, unlabelled = _labelled(chunks)
+    training_set, labels, unlabelled = _labelled(chunks)
+    series = training_set.series
 
     from nutime import NuTimeClassifier
     from nutime.cli import summaries
@@ -171,7 +172,7 @@ def fit(
         def make() -> NuTimeClassifier:
             return NuTimeClassifier(strategy.value, encoder, random_state=seed, verbose=training, **given)  # type: ignore[arg-type]
 
-        embedded = EmbeddedSeries.embed(series, encoder, make().pool, verbose=embedding)
+        embedded = EmbeddedSeries.embed(training_set, encoder, make().pool, verbose=embedding)
         # The last fit, on all series, comes after the folds.
         measured = validate(make, embedded, labels, parts, lambda done, total: fitting(done, total + 1))
         classifier = make().fit(embedded, labels).set_params(verbose=False)
@@ -262,7 +263,7 @@ def cluster(
     from nutime.estimators.base import EmbeddedSeries
 
     with progress_bars() as new_bar, _errors_about(source):
-        embedded = EmbeddedSeries.embed(data.series, encoder, verbose=new_bar("embedding", len(data.series)))
+        embedded = EmbeddedSeries.embed(data.named_series, encoder, verbose=new_bar("embedding", len(data.series)))
         new_bar("clustering")
         clusterer = NuTimeClusterer(clusters, encoder, random_state=seed).fit(embedded)
     document, page = _write(clusterer, data, {"cluster": clusterer.labels_}, out)
@@ -320,7 +321,7 @@ def detect(
 
     with progress_bars() as new_bar, _errors_about(reference or source):
         bar = new_bar("embedding", len(training.series))
-        embedded = EmbeddedSeries.embed(training.series, encoder, verbose=bar)
+        embedded = EmbeddedSeries.embed(training.named_series, encoder, verbose=bar)
         detector = NuTimeDetector(contamination, encoder).fit(embedded)
     if reference:
         document, page = _apply(detector, series, chunks, out, engine, workers)
@@ -412,15 +413,17 @@ def _check_engine(engine: Engine, workers: int | None, device: str | None, sourc
         raise typer.BadParameter("reads Parquet and writes a folder of Parquet files only", param_hint="--engine")
 
 
-def _labelled(chunks: Iterable[Chunk]) -> tuple[list[Array], NDArray[np.str_], int]:
+def _labelled(chunks: Iterable[Chunk]) -> tuple[SeriesSet, NDArray[np.str_], int]:
     """Return the labelled series, their labels, and the number of series without a label."""
+    from dataclasses import replace
+
     from nutime.batch.source import Chunk
 
     data = Chunk.joined(chunks)
     labels = data.columns["label"]
     labelled = labels != ""
     series = [values for values, has_label in zip(data.series, labelled, strict=True) if has_label]
-    return series, labels[labelled], int((~labelled).sum())
+    return replace(data.named_series, series=series), labels[labelled], int((~labelled).sum())
 
 
 def _load_encoder(weights: str, device: str | None) -> NuTime:

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+#: Values averaged per point where a crop is shrunk.
+SHRINK_SAMPLES = 4
+
 
 @dataclass(frozen=True)
 class FlatSeries:

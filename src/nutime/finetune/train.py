@@ -20,8 +20,8 @@ from torch.nn import functional as F
 
 from nutime.checks import check_number
 from nutime.cuda_graph import GraphedStep
-from nutime.data.crops import FlatSeries, crop
-from nutime.data.series import Array
+from nutime.data.crops import SHRINK_SAMPLES, FlatSeries, crop
+from nutime.data.series import Array, resample
 from nutime.encoder import NuTime
 from nutime.finetune.ensemble import (
     POOL,
@@ -236,6 +236,7 @@ class _Training:
         self.epochs = max(config.epochs, -(-MIN_STEPS // self.batches))
         self.rows = torch.from_numpy(members).to(self.device)
         self.flat = _flatten(data.series).to(self.device)
+        self.whole = self.resized(data.series)
         self.targets = self.per_model(data.targets)
         weights = data.sample_weight * data.class_weight[data.targets]
         self.weights = self.per_model((weights / weights.mean()).astype(np.float32))
@@ -344,7 +345,7 @@ class _Training:
         channels, length = self.network.channels, points_for(self.network, POOL)
         index = (rows[..., None] * channels + torch.arange(channels, device=self.device)).flatten()
         begin, share = (draw.flatten().repeat_interleave(channels) for draw in (begin, share))
-        return crop(flat, index, begin, share, length).view(*rows.shape, channels, length)
+        return crop(flat, index, begin, share, length, SHRINK_SAMPLES).view(*rows.shape, channels, length)
 
     def state(self) -> State:
         """Return the current parameters and buffers of all models."""
@@ -356,12 +357,16 @@ class _Training:
         return Ensemble({name: value.clone() for name, value in state.items()}, center)
 
     @torch.no_grad()
-    def embedding(self, state: State, flat: FlatSeries | None = None, rows: Tensor | None = None) -> Tensor:
+    def embedding(self, state: State, whole: Tensor | None = None, rows: Tensor | None = None) -> Tensor:
         """Return ``(models, n, d)`` for whole series, those of training unless others are given."""
-        flat, rows = (self.flat, self.rows) if flat is None or rows is None else (flat, rows)
+        whole, rows = (self.whole, self.rows) if whole is None or rows is None else (whole, rows)
         chunks = rows.split(max_batch(self.network, self.n_models, self.device), dim=1)  # type: ignore[no-untyped-call]
-        whole = (self._crop(flat, chunk, torch.zeros_like(chunk), torch.ones_like(chunk)) for chunk in chunks)
-        return torch.cat([embed(self.network, state, views) for views in whole], dim=1)
+        views = (whole[chunk.cpu()].to(self.device) for chunk in chunks)
+        return torch.cat([embed(self.network, state, view) for view in views], dim=1)
+
+    def resized(self, series: list[Array]) -> Tensor:
+        """Return whole series as a fitted model reads them, ``(n, channels, length)``."""
+        return torch.from_numpy(resample(series, points_for(self.network, POOL)))
 
 
 @dataclass(frozen=True)
@@ -427,7 +432,7 @@ class _Best:
             if embedding is None:
                 embedding = probe_features(encoder, validation.series, PROBE_POOL)
             self.frozen = torch.from_numpy(embedding).to(training.device)
-        self.flat = _flatten(validation.series).to(training.device)
+        self.whole = training.resized(validation.series)
         self.targets = training.per_model(validation.targets)
         self.badness = torch.full((training.n_models,), torch.inf, device=training.device)
         self.state: State = {}
@@ -440,7 +445,7 @@ class _Best:
         state = in_training_precision(training.state())
         rows = torch.arange(self.targets.shape[1], device=training.device).expand(training.n_models, -1)
         center = training.with_center(state).center
-        outputs = log_probabilities(state, center, training.embedding(state, self.flat, rows), self.frozen)
+        outputs = log_probabilities(state, center, training.embedding(state, self.whole, rows), self.frozen)
         losses = F.nll_loss(outputs.flatten(0, 1), self.targets.flatten(), reduction="none", ignore_index=-1)
         loss = losses.view(training.n_models, -1).mean(1)
         wrong = outputs.argmax(-1) != self.targets

@@ -16,14 +16,12 @@ import torch
 from torch import Tensor, distributed, nn
 
 from nutime.cuda_graph import GraphedStep
-from nutime.data.crops import crop
+from nutime.data.crops import SHRINK_SAMPLES, crop
 from nutime.model.noise import Noise, hash32
 from nutime.pretrain.byol import BYOL
 from nutime.pretrain.sampling import Sampler
 from nutime.pretrain.schedule import Schedule
 
-#: Values averaged per point where a crop is shrunk.
-_CROP_SAMPLES = 4
 _FACTOR_SITE, _SHIFT_SITE = 1006, 1007  # beyond the sites of dropout, crops and masks
 
 
@@ -141,7 +139,7 @@ class PretrainStep:
         noise = self._noise(self.step, rows)
         chosen = self.sampler.draw(self._noise(self.step, self._rows)).repeat(2)
         stretch = noise.stretch(self.config.smallest_crop)
-        views = crop(self.sampler.series, chosen, *stretch, length, _CROP_SAMPLES)
+        views = crop(self.sampler.series, chosen, *stretch, length, SHRINK_SAMPLES)
         if self.config.rescale:
             views = _rescaled(views, noise, self.config.rescale)
         return views.view(2, len(self._rows), 1, -1), noise
