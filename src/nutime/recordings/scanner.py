@@ -75,6 +75,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
             None compares points only, which is many times faster.
         false_alarm_rate: share of the points of new recordings like the reference that may exceed the threshold.
         max_windows: windows of the reference that are kept per length, evenly spaced.
+        device: where the encoder computes; ``auto`` takes a GPU if there is one.
 
     Attributes:
         threshold_: the score above which a point is anomalous.
@@ -99,11 +100,13 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         *,
         false_alarm_rate: float = 0.01,
         max_windows: int = 4000,
+        device: str = "auto",
     ) -> None:
         self.window = window
         self.encoder = encoder
         self.false_alarm_rate = false_alarm_rate
         self.max_windows = max_windows
+        self.device = device
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Take ``X``, ``(length,)`` or ``(channels, length)``, as the reference; ``y`` is ignored."""
@@ -114,7 +117,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         length = recording.shape[1]
         if length < 4 * _MIN_WINDOW:
             raise ValueError(f"a reference needs at least {4 * _MIN_WINDOW} points, got {length}")
-        self.encoder_ = None if self.encoder is None else load_encoder(self.encoder)
+        self.encoder_ = None if self.encoder is None else load_encoder(self.encoder, self.device)
         self.n_channels_in_ = len(recording)
         shortest = int(np.clip(length // 100, _MIN_WINDOW, _MAX_WINDOW))
         self.window_ = choose_window(self.window, recording, shortest, length // 50)

@@ -54,6 +54,7 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
         penalty: what a change point must add to the normalised association. Higher finds fewer.
         n_windows: points of the recording around which windows are embedded; change points are found to within
             half of ``length / n_windows``.
+        device: where the encoder computes; ``auto`` takes a GPU if there is one.
 
     Attributes:
         change_points_: sorted indices; each is the first point of a segment.
@@ -75,12 +76,14 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
         *,
         penalty: float = 0.16,
         n_windows: int = 450,
+        device: str = "auto",
     ) -> None:
         self.n_change_points = n_change_points
         self.window = window
         self.encoder = encoder
         self.penalty = penalty
         self.n_windows = n_windows
+        self.device = device
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the change points of ``X``, ``(length,)`` or ``(channels, length)``; ``y`` is ignored."""
@@ -90,7 +93,7 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"a recording needs at least {4 * MIN_WINDOW} points, got {length}")
         self.window_ = choose_window(self.window, recording, MIN_WINDOW, length // 8)
         centres = _grid(length, self.n_windows)
-        encoder = None if self.encoder is None else load_encoder(self.encoder)
+        encoder = None if self.encoder is None else load_encoder(self.encoder, self.device)
         links = _links(encoder, recording, centres, self.window_)
         cuts = self._cuts(links)
         self.change_points_ = np.asarray([(centres[cut - 1] + centres[cut] + 1) // 2 for cut in cuts], np.intp)
