@@ -6,7 +6,7 @@ A saved encoder is a folder with ``model.safetensors`` and ``config.json``; load
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
-from nutime import hub
+from nutime import hub, values
 from nutime.atomic import replace_folder
-from nutime.data.series import SeriesLike, as_series, resample
+from nutime.checks import check_number
+from nutime.data.series import Array, SeriesLike, as_series, read_input, resample
 from nutime.documents import one_line, read_document
 from nutime.model.config import NuTimeConfig
+from nutime.model.decoder import Decoder
 from nutime.model.network import NuTimeNetwork, points_for, unit_for
 from nutime.progress import Report, progress
 
@@ -32,12 +34,14 @@ FORMAT = 1
 DEFAULT_WEIGHTS = "nutime-base"
 _MIN_TOKENS = 32  # per batch: smaller matrix products take another path and differ in the last digits
 _MAX_SIZE = 2**14  # of config values that the shapes of the weights do not confirm
-_WEIGHTS, _CONFIG = "model.safetensors", "config.json"
+_WEIGHTS, _CONFIG, _DECODER = "model.safetensors", "config.json", "decoder.safetensors"
 _initialisation = RLock()
 
 
 class NuTime(NuTimeNetwork):
     """A NuTime encoder: series of any length, scale and number of channels in, one vector each out."""
+
+    _decoder_weights: dict[str, torch.Tensor] | None = None
 
     @torch.inference_mode()
     def embed(
@@ -91,16 +95,62 @@ class NuTime(NuTimeNetwork):
         padded = torch.cat([batch, batch[:1].expand(max(0, min_size - len(batch)), -1, -1)])
         return self.pooled(padded.to(self.device), pool)[: len(batch)].float().cpu()
 
+    def impute(self, X: SeriesLike, *, quantiles: Sequence[float] | None = None) -> list[Array]:
+        """Return the series with every NaN replaced by a prediction, in the original units.
+
+        Args:
+            X: series in any form of :mod:`nutime.data.series`; NaN is missing, at the ends too.
+            quantiles: levels to predict instead of the median, which then are the last axis: ``(channels, length,
+                quantiles)``; observed points have their value in all of them.
+        """
+        levels = values.check_quantiles((0.5,) if quantiles is None else quantiles)
+        series = read_input(X, keep_missing=True).series
+        filled = iter(values.fill(self, self._decoder(), values.as_channels(series)))
+        results: list[Array] = [
+            np.stack([values.at_levels(next(filled), levels) for _ in channels]) for channels in series
+        ]
+        return [result[..., 0] for result in results] if quantiles is None else results
+
+    def forecast(self, X: SeriesLike, horizon: int, *, quantiles: Sequence[float] | None = None) -> values.Float64:
+        """Return the next ``horizon`` points of every series, ``(n, channels, horizon)``: medians.
+
+        Args:
+            X: series in any form of :mod:`nutime.data.series`; NaN is missing.
+            horizon: points to predict; beyond :data:`nutime.values.MAX_HORIZON` the medians are taken as known.
+            quantiles: levels to predict instead of the median: ``(n, channels, horizon, quantiles)``.
+        """
+        check_number("horizon", horizon, "[1, inf)", integer=True)
+        levels = values.check_quantiles((0.5,) if quantiles is None else quantiles)
+        series = read_input(X, keep_missing=True).series
+        predicted = values.forecast(self, self._decoder(), values.as_channels(series), horizon)
+        result = values.at_levels(predicted, levels).reshape(len(series), -1, horizon, len(levels))
+        return result[..., 0] if quantiles is None else result
+
     @property
     def device(self) -> torch.device:
         """The device the encoder computes on."""
         return self.norm.weight.device
 
-    def save(self, folder: str | Path) -> Path:
-        """Write ``model.safetensors`` and ``config.json`` into ``folder``, both or neither."""
+    def _decoder(self) -> Decoder:
+        if self._decoder_weights is None:
+            raise ValueError(f"these weights have no decoder ({_DECODER}); {DEFAULT_WEIGHTS} has one")
+        with seeded(0):
+            decoder = Decoder(self.config).to(self.device)
+        decoder.load_state_dict(self._decoder_weights)
+        return decoder
+
+    def save(self, folder: str | Path, *, decoder: bool = True) -> Path:
+        """Write ``model.safetensors`` and ``config.json`` into ``folder``, both or neither.
+
+        Args:
+            folder: created, or replaced as a whole.
+            decoder: whether to write the decoder's weights too, if there are any.
+        """
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
         document = {"format": FORMAT, "network": json.loads(self.config.to_json())}
         with replace_folder(folder) as fresh:
+            if decoder and self._decoder_weights is not None:
+                (fresh / _DECODER).write_bytes(save(self._decoder_weights))
             (fresh / _WEIGHTS).write_bytes(save(weights))
             (fresh / _CONFIG).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         return Path(folder)
@@ -134,6 +184,8 @@ class NuTime(NuTimeNetwork):
             odd = sorted(key for key in expected | found if expected.get(key) != found.get(key))
             raise ValueError(f"{folder / _WEIGHTS}: does not fit its config.json, first at {odd[0]!r}")
         model.load_state_dict(weights)
+        if (folder / _DECODER).is_file():
+            model._decoder_weights = _read_weights(folder / _DECODER)
         return model
 
     def push_to_hub(self, hub_id: str, **options: Any) -> str:

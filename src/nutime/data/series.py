@@ -124,6 +124,7 @@ def read_input(
     channel_names: Sequence[str] | None = None,
     feature_names: Sequence[str] | None = None,
     freq: str | float | None = None,
+    keep_missing: bool = False,
 ) -> SeriesSet:
     """Return every series of ``X``, finite, with the names, ids and times of the input.
 
@@ -132,13 +133,14 @@ def read_input(
         channel_names, feature_names: names known from ``fit``. An input with the same names in another order is
             put in order; one without names is accepted as it is.
         freq: the step of the regular grid of inputs with times; the median step unless given.
+        keep_missing: leave NaN where it is, instead of trimming it at the ends and interpolating it elsewhere.
 
     Raises:
         ValueError: one line with the first bad series and what was expected of it, or the difference of the names.
     """
     given = X if isinstance(X, SeriesSet) else _read(X, freq)
     given = align(given, channel_names=channel_names, feature_names=feature_names)
-    cleaned = [_clean(values, index) for index, values in enumerate(given.series)]
+    cleaned = [_clean(values, index, keep_missing) for index, values in enumerate(given.series)]
     if not cleaned:
         raise ValueError(f"no series given: {EXPECTED}")
     channels = cleaned[0][0].shape[0]
@@ -246,7 +248,7 @@ def _warn_channels_last(series: list[Array]) -> None:
         )
 
 
-def _clean(values: Any, index: int) -> tuple[Array, slice]:
+def _clean(values: Any, index: int, keep_missing: bool) -> tuple[Array, slice]:
     """Return a finite series, and the slice of the points that are not padding."""
     try:
         array = as_array(values)
@@ -267,7 +269,9 @@ def _clean(values: Any, index: int) -> tuple[Array, slice]:
     finite = np.isfinite(array)
     kept = slice(None)
     if not finite.all():
-        array, kept = _fill(array, finite, index)
+        filled, inner = _fill(array, finite, index)
+        if not keep_missing:
+            array, kept = filled, inner
     return np.ascontiguousarray(array), kept
 
 

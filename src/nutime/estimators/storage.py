@@ -69,7 +69,7 @@ def save(estimator: SeriesEstimator, folder: str | Path) -> Path:
         document["classes"] = _encode_labels(estimator.classes_)
     arrays = {name: np.ascontiguousarray(array) for name, array in estimator._arrays().items()}
     with replace_folder(folder) as fresh:
-        estimator.encoder_.save(fresh / _ENCODER)
+        estimator.encoder_.save(fresh / _ENCODER, decoder=False)
         save_file(arrays, fresh / _ARRAYS)
         (fresh / DOCUMENT).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     return Path(folder)

@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+
+from nutime import NuTime
+from nutime.model.config import NuTimeConfig
+
+WAVE = np.sin(np.arange(500) * 2 * np.pi / 25)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return NuTime.from_pretrained("nutime-base")
+
+
+def with_gap(values, start=300, stop=340):
+    values = np.array(values, dtype=np.float64)
+    values[..., start:stop] = np.nan
+    return values
+
+
+def test_imputing_keeps_every_observed_value(model):
+    rng = np.random.default_rng(0)
+    given = rng.normal(size=(2, 700)).cumsum(1)
+    given[rng.random(given.shape) < 0.3] = np.nan
+    filled = model.impute([given])[0]
+    known = ~np.isnan(given)
+    assert np.isfinite(filled).all()
+    np.testing.assert_array_equal(filled[known], given[known])
+
+
+def test_a_gap_in_a_wave_is_filled_with_the_wave(model):
+    filled = model.impute([with_gap(WAVE)])[0][0]
+    assert np.abs(filled - WAVE).max() < 0.1
+
+
+def test_a_small_variation_on_a_large_level_is_decoded(model):
+    filled = model.impute([with_gap(1e6 + 1e-3 * WAVE)])[0][0]
+    assert np.abs(filled - (1e6 + 1e-3 * WAVE)).max() < 1e-4
+
+
+def test_a_wave_is_forecast(model):
+    future = model.forecast([WAVE], 60)
+    assert future.shape == (1, 1, 60)
+    np.testing.assert_allclose(future[0, 0], np.sin(np.arange(500, 560) * 2 * np.pi / 25), atol=0.15)
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e-6, 1e6, 1e12])
+@pytest.mark.parametrize("shift", [0.0, 1.0, 1e6])
+def test_results_follow_the_scale_and_the_level_of_the_input(model, factor, shift):
+    series = np.random.default_rng(1).normal(size=400).cumsum()
+    gap = with_gap(series, 200, 260)
+    one, other = model.impute([gap, factor * gap + factor * shift])
+    forecasts = model.forecast([series, factor * series + factor * shift], 24)[:, 0]
+    for plain, changed in ((one[0, 200:260], other[0, 200:260]), forecasts):
+        expected = factor * plain + factor * shift
+        assert np.median(np.abs(changed - expected)) <= 1e-3 * factor * series.std()
+
+
+def test_gaps_of_any_length_and_at_the_ends_are_filled(model):
+    series = np.sin(np.arange(4000) * 2 * np.pi / 25)
+    given = with_gap(series, 1000, 2500)
+    given[:20] = given[-20:] = np.nan
+    filled = model.impute([given])[0][0]
+    assert filled.shape == series.shape
+    assert np.isfinite(filled).all()
+    assert np.abs(filled).max() < 2
+
+
+def test_quantiles_are_ascending_and_the_last_axis(model):
+    series = np.random.default_rng(2).normal(size=(3, 2, 300)).cumsum(2)
+    levels = (0.05, 0.5, 0.93)
+    future = model.forecast(series, 30, quantiles=levels)
+    assert future.shape == (3, 2, 30, 3)
+    assert (np.diff(future) >= 0).all()
+    np.testing.assert_array_equal(future[..., 1], model.forecast(series, 30))
+    filled = model.impute(with_gap(series, 100, 120), quantiles=levels)
+    assert filled[0].shape == (2, 300, 3)
+    np.testing.assert_array_equal(filled[1][:, 0, 0], series[1][:, 0])
+
+
+def test_a_constant_series_stays_constant(model):
+    assert (model.forecast([np.full(100, 7e-9)], 10) == 7e-9).all()
+
+
+def test_long_horizons_roll_on(model):
+    future = model.forecast([WAVE], 400)
+    assert future.shape == (1, 1, 400)
+    assert np.abs(future).max() < 2
+
+
+def test_a_series_does_not_depend_on_those_beside_it(model):
+    rng = np.random.default_rng(3)
+    short, long = rng.normal(size=60).cumsum(), rng.normal(size=900).cumsum()
+    alone = model.forecast([short], 12)[0]
+    np.testing.assert_allclose(model.forecast([short, long], 12)[0], alone, atol=1e-3 * short.std())
+
+
+@pytest.mark.parametrize("quantiles", [(0.0,), (1.0,), (), (0.5, float("nan"))])
+def test_impossible_quantiles_are_refused(model, quantiles):
+    with pytest.raises(ValueError, match=r"quantiles must be from 0\.025 to 0\.975"):
+        model.forecast([WAVE], 5, quantiles=quantiles)
+
+
+@pytest.mark.parametrize("horizon", [0, -1, 2.5])
+def test_an_impossible_horizon_is_refused(model, horizon):
+    with pytest.raises(ValueError, match="horizon must be an integer"):
+        model.forecast([WAVE], horizon)
+
+
+def test_weights_without_a_decoder_say_so():
+    encoder = NuTime(NuTimeConfig(dim=16, depth=1, heads=2, head_dim=16, mlp_dim=16))
+    with pytest.raises(ValueError, match="no decoder"):
+        encoder.impute([WAVE])
+
+
+def test_a_saved_encoder_keeps_its_decoder(model, tmp_path):
+    again = NuTime.from_pretrained(model.save(tmp_path / "copy"))
+    np.testing.assert_array_equal(again.forecast([WAVE], 5), model.forecast([WAVE], 5))
