@@ -22,7 +22,7 @@ from nutime import NuTime, NuTimeClassifier, NuTimeClusterer, NuTimeConfig, NuTi
 from nutime.cli.export import export
 from nutime.data.series import resample
 from nutime.export import CONTRACT, _Series, export_onnx, plan_export
-from nutime.model.network import POOLS
+from nutime.model.reading import POOLS
 from nutime.version import own_version
 
 pytest.importorskip("onnxscript")

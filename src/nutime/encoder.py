@@ -6,6 +6,7 @@ A saved encoder is a folder with ``model.safetensors`` and ``config.json``; load
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
@@ -26,7 +27,8 @@ from nutime.data.series import Array, SeriesLike, as_series, read_input, resampl
 from nutime.documents import one_line, read_document
 from nutime.model.config import NuTimeConfig
 from nutime.model.decoder import Decoder
-from nutime.model.network import NuTimeNetwork, points_for, unit_for
+from nutime.model.network import NuTimeNetwork
+from nutime.model.reading import PIECES_FROM, Length, Reading, unit_for
 from nutime.progress import Report, progress
 
 #: Raised when what is written can no longer be read by older versions.
@@ -36,6 +38,7 @@ _MIN_TOKENS = 32  # per batch: smaller matrix products take another path and dif
 _MAX_SIZE = 2**14  # of config values that the shapes of the weights do not confirm
 _WEIGHTS, _CONFIG, _DECODER = "model.safetensors", "config.json", "decoder.safetensors"
 _initialisation = RLock()
+_log = logging.getLogger("nutime")
 
 
 class NuTime(NuTimeNetwork):
@@ -49,7 +52,8 @@ class NuTime(NuTimeNetwork):
         X: SeriesLike,
         *,
         pool: str = "cls+mean",
-        length: int | None = None,
+        length: Length = None,
+        reading: Reading | None = None,
         batch_size: int = 64,
         verbose: bool | Report = False,
     ) -> NDArray[np.float32]:
@@ -62,9 +66,14 @@ class NuTime(NuTimeNetwork):
                 deviation of the windows' tokens and takes all three after every layer of the upper half:
                 longer, and better for a linear model on top; ``layers``, the same after all layers; or
                 ``resolutions``, ``upper`` of the series read at a quarter, once and four times the usual
-                number of points: five times the work, and best for a linear model.
+                number of points: five times the work, and better for a linear model on long series. ``auto`` is
+                ``upper`` for series of up to 1.25 times the encoder's length and ``resolutions`` for longer ones.
             length: points every series is resized to, a multiple of the window (for ``resolutions``, of sixteen
-                windows); the encoder's own unless given.
+                windows); the encoder's own length unless given. ``auto`` is the encoder's own length too, but
+                series of more than 16 times that are in addition read in pieces, so that a short event is
+                visible, and the vectors are three times as long. Where ``pool`` or ``length`` is ``auto``, the
+                median length of ``X`` decides.
+            reading: pool, length and pieces chosen before, instead of ``pool`` and ``length``.
             batch_size: series per forward pass; it changes speed and memory, not the result.
             verbose: True shows a progress bar; a callable receives (series done, series in total).
         """
@@ -72,28 +81,31 @@ class NuTime(NuTimeNetwork):
         channels = len(series[0])
         if self.config.channels not in (1, channels):
             raise ValueError(f"the encoder reads {self.config.channels} channels, the series have {channels}")
-        if length is None:
-            length = points_for(self.config, pool)
-        unit = unit_for(self.config, pool)
-        if length < 1 or length % unit:
-            raise ValueError(f"length must be a multiple of {unit} for pool {pool}; got {length}")
+        if reading is None:
+            reading = Reading.choose(self.config, pool, length, series)
+        longest = max(values.shape[1] for values in series)
+        if longest > PIECES_FROM * reading.points:
+            _log.warning(
+                f"series of up to {longest:,} points are averaged to {reading.points:,}: short events may be lost"
+            )
+        size = max(1, batch_size // max(1, reading.pieces))
         parts = []
         with progress("embedding", verbose) as report:
-            for start in range(0, len(series), batch_size):
-                chunk = resample(series[start : start + batch_size], length)
+            for start in range(0, len(series), size):
+                chunk = resample(series[start : start + size], reading.points)
                 batch = torch.from_numpy(chunk)
                 if self.config.channels == 1:
                     batch = batch.flatten(0, 1).unsqueeze(1)
-                pooled = torch.cat([self._pooled(part, pool) for part in torch.split(batch, batch_size)])
-                parts.append(pooled.reshape(len(chunk), -1))
+                vectors = torch.cat([self._vectors(part, reading) for part in torch.split(batch, size)])
+                parts.append(vectors.reshape(len(chunk), -1))
                 report(start + len(chunk), len(series))
         embedding: NDArray[np.float32] = torch.cat(parts).numpy()
         return embedding
 
-    def _pooled(self, batch: torch.Tensor, pool: str) -> torch.Tensor:
-        min_size = -(-_MIN_TOKENS // (1 + batch.shape[-1] // unit_for(self.config, pool)))
+    def _vectors(self, batch: torch.Tensor, reading: Reading) -> torch.Tensor:
+        min_size = -(-_MIN_TOKENS // (1 + batch.shape[-1] // unit_for(self.config, reading.pool)))
         padded = torch.cat([batch, batch[:1].expand(max(0, min_size - len(batch)), -1, -1)])
-        return self.pooled(padded.to(self.device), pool)[: len(batch)].float().cpu()
+        return self.vectors(padded.to(self.device), reading)[: len(batch)].float().cpu()
 
     def impute(self, X: SeriesLike, *, quantiles: Sequence[float] | None = None) -> list[Array]:
         """Return the series with every NaN replaced by a prediction, in the original units.

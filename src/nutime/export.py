@@ -29,10 +29,10 @@ from nutime.estimators.base import SeriesEstimator
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import EQUAL, NuTimeDetector
-from nutime.finetune.ensemble import POOL, PROBE_POOL, VARIANCE_EPSILON, Ensemble
+from nutime.finetune.ensemble import POOL, VARIANCE_EPSILON, Ensemble
 from nutime.finetune.linear import LinearProbe, embedding_size, selected_features
 from nutime.model.config import NuTimeConfig
-from nutime.model.network import check_pool, points_for
+from nutime.model.reading import Reading, check_pool, points_for
 from nutime.model.transformer import Layer
 from nutime.version import own_version
 
@@ -47,7 +47,11 @@ OPSET = 23
 
 
 def export_onnx(
-    model: str | Path | NuTime | SeriesEstimator, path: str | Path, *, pool: str | None = None
+    model: str | Path | NuTime | SeriesEstimator,
+    path: str | Path,
+    *,
+    pool: str | None = None,
+    length: int | None = None,
 ) -> dict[str, Any]:
     """Write a model as an ONNX file; return its metadata, which the file contains as JSON under ``nutime``.
 
@@ -58,11 +62,11 @@ def export_onnx(
     Args:
         model: shipped weights by name, a folder of an encoder or of a fitted estimator, or such an object.
         path: the file to write.
-        pool: of an encoder, as in :meth:`nutime.NuTime.embed`. An estimator has the one it was fitted with.
+        pool, length: of an encoder, as in :meth:`nutime.NuTime.embed`. An estimator has those of its fit.
     """
     if not (find_spec("onnx") and find_spec("onnxscript")):
         raise ValueError("export needs onnx and onnxscript; install them with: pip install 'nutime[onnx]'")
-    plan = plan_export(model, pool)
+    plan = plan_export(model, pool, length)
     metadata = {
         "nutime": own_version(),
         "contract": CONTRACT,
@@ -97,23 +101,29 @@ class Plan(NamedTuple):
     about: dict[str, Any]
 
 
-def plan_export(model: str | Path | NuTime | SeriesEstimator, pool: str | None = None) -> Plan:
+def plan_export(
+    model: str | Path | NuTime | SeriesEstimator, pool: str | None = None, length: int | None = None
+) -> Plan:
     """Return the module that :func:`export_onnx` traces; called directly, it returns the same outputs."""
     opened = storage.open_model(model) if isinstance(model, str | Path) else model
-    return _plan_encoder(opened, pool) if isinstance(opened, NuTime) else _plan_estimator(opened, pool)
+    if isinstance(opened, NuTime):
+        return _plan_encoder(opened, pool, length)
+    for name, value in (("pool", pool), ("length", length)):
+        if value is not None:
+            raise ValueError(f"{name} is for encoders; a {type(opened).__name__} has the one it was fitted with")
+    return _plan_estimator(opened)
 
 
-def _plan_encoder(encoder: NuTime, pool: str | None) -> Plan:
-    pool = pool or "cls+mean"
+def _plan_encoder(encoder: NuTime, pool: str | None, length: int | None) -> Plan:
+    config, pool = encoder.config, pool or "cls+mean"
     check_pool(pool)
-    channels = None if encoder.config.channels == 1 else encoder.config.channels
-    embedding = _Embedding(encoder.config, encoder.state_dict(), pool)
+    reading = Reading(pool, length or points_for(config, pool)).checked(config)
+    channels = None if config.channels == 1 else config.channels
+    embedding = _Embedding(config, encoder.state_dict(), reading)
     return Plan(_Graph(embedding), channels, ["embedding"], {"pool": pool})
 
 
-def _plan_estimator(estimator: SeriesEstimator, pool: str | None) -> Plan:
-    if pool is not None:
-        raise ValueError(f"pool is for encoders; a {type(estimator).__name__} has the one it was fitted with")
+def _plan_estimator(estimator: SeriesEstimator) -> Plan:
     check_is_fitted(estimator, "encoder_")
     encoder, channels = estimator.encoder_, estimator.n_channels_in_
     if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, Ensemble):
@@ -121,9 +131,9 @@ def _plan_estimator(estimator: SeriesEstimator, pool: str | None) -> Plan:
         about = {"pool": POOL, "classes": estimator.classes_.tolist()}
         return Plan(_Graph(classes), channels, ["probabilities", "label"], about)
 
-    embedding = _Embedding(encoder.config, encoder.state_dict(), estimator.pool)
+    embedding = _Embedding(encoder.config, encoder.state_dict(), estimator.reading_)
     model: nn.Module = embedding
-    outputs, about = ["embedding"], {"pool": estimator.pool}
+    outputs, about = ["embedding"], {"pool": estimator.reading_.pool}
     if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, LinearProbe):
         model, outputs = _Classes([_probe(embedding, estimator.model_, channels)]), ["probabilities", "label"]
         about["classes"] = estimator.classes_.tolist()
@@ -153,19 +163,19 @@ class _OnnxLayer(Layer):
 class _Embedding(nn.Module):
     """Embedding ``(batch, d)`` of series, as by :meth:`nutime.NuTime.embed`."""
 
-    def __init__(self, config: NuTimeConfig, weights: Mapping[str, Tensor], pool: str) -> None:
+    def __init__(self, config: NuTimeConfig, weights: Mapping[str, Tensor], reading: Reading) -> None:
         super().__init__()
-        self.encoder, self.pool, self.length = NuTime(config), pool, points_for(config, pool)
+        self.encoder, self.reading = NuTime(config), reading
         layers = (_OnnxLayer(config, index) for index in range(config.depth))
         self.encoder.transformer.layers = nn.ModuleList(layers)
         self.encoder.load_state_dict(weights)
 
     def forward(self, series: _Series) -> Tensor:
-        resized = series.resized(self.length)
+        resized = series.resized(self.reading.points)
         if self.encoder.config.channels > 1:
-            return self.encoder.pooled(resized, self.pool)
-        pooled = self.encoder.pooled(resized.flatten(0, 1).unsqueeze(1), self.pool)
-        return pooled.reshape(resized.shape[0], -1)
+            return self.encoder.vectors(resized, self.reading)
+        vectors = self.encoder.vectors(resized.flatten(0, 1).unsqueeze(1), self.reading)
+        return vectors.reshape(resized.shape[0], -1)
 
 
 # ---- estimators -----------------------------------------------------------------------------------------
@@ -214,7 +224,7 @@ class _Columns(nn.Module):
 
 def _features(embedding: _Embedding, channels: int, count: int) -> nn.Module:
     """Return the features of a probe: all of an embedding or the selected ones."""
-    size = embedding_size(embedding.encoder.config, embedding.pool, channels)
+    size = embedding_size(embedding.encoder.config, embedding.reading, channels)
     if count == size:
         return embedding
     return nn.Sequential(embedding, _Columns(torch.from_numpy(selected_features(size, count))))
@@ -236,9 +246,10 @@ def _finetuned(ensemble: Ensemble, encoder: NuTime, channels: int) -> list[_Head
     for index in range(len(weight)):
         network = {name.removeprefix("encoder."): tensor[index] for name, tensor in state.items()}
         own = (tensor[index, None] for tensor in (mean[:, :size], scale[:, :size], weight, bias))
-        heads.append(_Heads(_Embedding(config, network, POOL), *own))
+        reading = Reading(POOL, points_for(config, POOL))
+        heads.append(_Heads(_Embedding(config, network, reading), *own))
     if probes:
-        frozen = _Embedding(encoder.config, encoder.state_dict(), PROBE_POOL)
+        frozen = _Embedding(encoder.config, encoder.state_dict(), ensemble.reading)
         features = _features(frozen, channels, probes[0].shape[-1])
         heads.append(_Heads(features, mean[:, size:], scale[:, size:], *probes))
     return heads

@@ -23,7 +23,7 @@ from nutime.cli import main, progress
 from nutime.cli.options import SHIPPED, Pool
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.model.config import NuTimeConfig
-from nutime.model.network import POOLS
+from nutime.model.reading import AUTO, POOLS
 
 TINY = NuTimeConfig(window=4, length=32, dim=32, depth=1, heads=2, head_dim=16, mlp_dim=32, scalar_dim=8, scales=3)
 COMMANDS = ["embed", "fit", "predict", "cluster", "detect"]
@@ -107,7 +107,7 @@ def test_help_shows_an_example(nutime, command):
 
 def test_options_offer_what_the_library_has():
     assert SHIPPED == DEFAULT_WEIGHTS
-    assert tuple(Pool) == POOLS
+    assert tuple(Pool) == (*POOLS, AUTO)
 
 
 def test_a_pipe_of_real_processes_reads_standard_input_and_writes_standard_output(train, weights, chosen):

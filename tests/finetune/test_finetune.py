@@ -72,7 +72,7 @@ def test_before_any_step_a_model_answers_with_the_mean_of_two_probes(encoder):
     own = NuTimeClassifier("probe", encoder, pool="upper").fit(X, y)
     read = started.model_.arrays()["probe.weight"][0].any(axis=0)
     assert 0.3 < read.mean() < 0.7
-    half = started.encoder_.embed(X, pool="resolutions")[:, read]
+    half = started.encoder_.embed(X, reading=started.reading_)[:, read]
     beside = make_pipeline(StandardScaler(), LogisticRegression()).fit(half, y)
     expected = (own.predict_proba(X) + beside.predict_proba(half)) / 2
     np.testing.assert_allclose(started.predict_proba(X), expected, atol=0.02)
@@ -96,7 +96,7 @@ def test_an_ensemble_averages_the_probabilities_of_its_models(encoder):
     members = []
     for member in range(3):
         arrays = {name: array[member : member + 1] for name, array in fitted.model_.arrays().items()}
-        members.append(np.exp(Ensemble.from_arrays(arrays).logits(fitted.encoder_, X)))
+        members.append(np.exp(Ensemble.from_arrays(arrays, fitted.reading_).logits(fitted.encoder_, X)))
     np.testing.assert_allclose(fitted.predict_proba(X), np.mean(members, axis=0), atol=1e-6)
     assert not np.allclose(members[0], members[1], atol=1e-4)
 
@@ -280,7 +280,7 @@ def test_a_certain_classifier_has_finite_decisions_without_a_warning(encoder):
     X, y = waves(40)
     fitted = classifier(encoder, trained="scratch").fit(X, y)
     arrays = fitted.model_.arrays()
-    fitted.model_ = Ensemble.from_arrays(arrays | {"head.weight": 1e6 * arrays["head.weight"]})
+    fitted.model_ = Ensemble.from_arrays(arrays | {"head.weight": 1e6 * arrays["head.weight"]}, fitted.reading_)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         decisions = fitted.decision_function(X)

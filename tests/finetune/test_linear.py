@@ -13,9 +13,11 @@ from nutime.estimators.classifier import NuTimeClassifier
 from nutime.finetune import linear
 from nutime.finetune import train as trainer
 from nutime.finetune.linear import LinearProbe, fit_logistic
+from nutime.model.reading import Reading
 from waves import waves
 
 FEW = 50
+UPPER = Reading("upper", 32)
 
 
 def problem(n, d, classes=3, seed=0):
@@ -95,20 +97,19 @@ def many_channels(n=20):
 def test_of_few_channels_all_is_read(encoder):
     X, _ = many_channels()
     model = NuTime.from_pretrained(encoder)
-    np.testing.assert_array_equal(
-        linear.probe_features(model, X, "resolutions"), model.embed(X, pool="resolutions")
-    )
+    reading = Reading("resolutions", 128)
+    np.testing.assert_array_equal(linear.probe_features(model, X, reading), model.embed(X, reading=reading))
 
 
 def test_of_many_channels_always_the_same_part_is_read(encoder, few_features):
     X, _ = many_channels()
     model = NuTime.from_pretrained(encoder)
     whole = model.embed(X, pool="upper")
-    part = linear.probe_features(model, X, "upper")
+    part = linear.probe_features(model, X, UPPER)
     chosen = linear.selected_features(whole.shape[1], FEW)
     assert len(set(chosen)) == FEW
     np.testing.assert_array_equal(part, whole[:, chosen])
-    np.testing.assert_array_equal(linear.probe_features(model, X[3:5], "upper"), part[3:5])
+    np.testing.assert_array_equal(linear.probe_features(model, X[3:5], UPPER), part[3:5])
 
 
 @pytest.mark.parametrize("strategy", ["probe", "finetune"])

@@ -8,8 +8,9 @@ from tiny import NORMALIZATIONS, SCALAR_EMBEDDINGS, SCALES, TINY, WEIGHTINGS, WI
 
 from nutime.model.attention import attention_weights
 from nutime.model.config import NuTimeConfig
-from nutime.model.network import POOLS, NuTimeNetwork, count_parameters, points_for, pool_tokens, pooled_size
+from nutime.model.network import NuTimeNetwork, count_parameters, pool_tokens
 from nutime.model.noise import Noise
+from nutime.model.reading import POOLS, points_for, pooled_size
 
 
 def network(config=TINY):

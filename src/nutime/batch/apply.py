@@ -17,8 +17,6 @@ from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import NuTimeDetector
 
-DEFAULT_POOL = "cls+mean"
-
 #: Called with the extent and the results of every chunk, in the order of the input.
 Observe: TypeAlias = Callable[[Extent, Results], None]
 
@@ -27,58 +25,43 @@ def ignore(extent: Extent, columns: Results) -> None:
     """Do nothing with a chunk of results."""
 
 
-def apply_model(
-    model: Any,
-    chunks: Iterable[Chunk],
-    out: str,
-    *,
-    pool: str = DEFAULT_POOL,
-    length: int | None = None,
-    observe: Observe = ignore,
-) -> None:
+def apply_model(model: Any, chunks: Iterable[Chunk], out: str, *, observe: Observe = ignore) -> None:
     """Apply a model to every chunk, and write the results as :func:`~nutime.batch.results.open_results` does.
 
     Args:
         model: an encoder or a fitted estimator.
         chunks: the input; one chunk at a time is held in memory.
         out: where results are written.
-        pool, length: for an encoder, as in :meth:`nutime.NuTime.embed`.
         observe: called after every chunk.
     """
     with open_results(out) as write:
         for chunk in chunks:
-            columns = chunk_results(model, chunk, pool, length)
+            columns = chunk_results(model, chunk)
             write(columns, chunk.part)
             observe(Extent.of(chunk.series), columns)
 
 
-def chunk_results(model: Any, chunk: Chunk, pool: str = DEFAULT_POOL, length: int | None = None) -> Results:
+def chunk_results(model: Any, chunk: Chunk) -> Results:
     """Return ids, labels and the model's results for a chunk; an error begins with the address of the chunk."""
     try:
-        return {**chunk.columns, **result_columns(model, chunk.named_series, pool, length)}
+        return {**chunk.columns, **result_columns(model, chunk.named_series)}
     except ValueError as error:  # for example, other channels than the model was fitted with
         raise ValueError(f"{chunk.address}: {error}") from None
 
 
-def result_columns(
-    model: Any,
-    series: list[Array] | SeriesSet | EmbeddedSeries,
-    pool: str = DEFAULT_POOL,
-    length: int | None = None,
-) -> Results:
+def result_columns(model: Any, series: list[Array] | SeriesSet | EmbeddedSeries) -> Results:
     """Return a model's results as columns with one row per series.
 
     Args:
-        model: an encoder (vectors, ``e``) or a fitted estimator: class and probabilities (``predicted``,
-            ``p_…``), ``cluster``, or ``score`` and ``is_anomaly``.
+        model: an encoder (vectors of whole series, ``e``) or a fitted estimator: class and probabilities
+            (``predicted``, ``p_…``), ``cluster``, ``score`` and ``is_anomaly``, or vectors.
         series: finite series, as :func:`~nutime.data.series.as_series` returns them; for an estimator they may be
             embedded already.
-        pool, length: for an encoder; an estimator has its own.
     """
     match model:
         case NuTime():
             given = series.series if isinstance(series, EmbeddedSeries) else series
-            return {"e": model.embed(given, pool=pool, length=length)}
+            return {"e": model.embed(given)}
         case NuTimeClassifier():
             probabilities = model.predict_proba(series)
             names = _label_texts(model.classes_)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.batch.apply import DEFAULT_POOL, Observe, chunk_results, ignore
+from nutime.batch.apply import Observe, chunk_results, ignore
 from nutime.batch.results import Results, filesystem, open_folder, open_part, part_address
 from nutime.batch.source import Extent, Piece, Source
 from nutime.estimators import storage
@@ -32,8 +32,6 @@ def apply_model_with_ray(
     source: Source,
     out: str,
     *,
-    pool: str = DEFAULT_POOL,
-    length: int | None = None,
     workers: int | None = None,
     observe: Observe = ignore,
 ) -> None:
@@ -43,7 +41,6 @@ def apply_model_with_ray(
         model: an encoder or a fitted estimator; every worker gets a copy.
         source: the data set.
         out: a folder, which gets one ``.parquet`` file per piece, in the order of the input.
-        pool, length: for an encoder.
         workers: copies of the model, each on one CPU; at most and by default as many as there are CPUs.
         observe: called after every piece, in the order of the input; vectors are replaced by zeros.
 
@@ -57,7 +54,7 @@ def apply_model_with_ray(
         plan = ray.data.from_items([piece._asdict() for piece in pieces], override_num_blocks=len(pieces))
         done = plan.map_batches(
             _Worker,
-            fn_constructor_args=(files, source, pool, length, folder),
+            fn_constructor_args=(files, source, folder),
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=count),
             num_cpus=1,  # a worker that dies is started again by Ray Data, without a limit
@@ -71,13 +68,11 @@ def apply_model_with_ray(
 class _Worker:
     """A process with its own copy of the model."""
 
-    def __init__(self, files: Any, source: Source, pool: str, length: int | None, folder: str) -> None:
+    def __init__(self, files: Any, source: Source, folder: str) -> None:
         import ray
 
         self.model = unpack(ray.get(files))
         self.source = source
-        self.pool = pool
-        self.length = length
         self.folder = folder
 
     def __call__(self, plan: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -87,7 +82,7 @@ class _Worker:
         try:
             with open_part(self.folder, piece.number) as write:
                 for chunk in self.source.piece_chunks(piece):
-                    write(chunk_results(self.model, chunk, self.pool, self.length))
+                    write(chunk_results(self.model, chunk))
                     new = Extent.of(chunk.series)
                     extent = extent | new if extent else new
         except (ValueError, OSError) as error:  # Ray would wrap it into pages of its own

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -102,7 +102,7 @@ class Probe(SingleRun):
 
     def _run(self, dataset: Dataset) -> tuple[Scores, Config]:
         classifier = NuTimeClassifier("probe", self.encoder).fit(dataset.X_train, dataset.y_train)
-        config = {name: getattr(classifier, name) for name in ("C", "pool", "strategy")}
+        config = {"C": classifier.C, "strategy": classifier.strategy, **asdict(classifier.reading_)}
         return classification_scores(dataset.y_test, classifier.predict(dataset.X_test)), config
 
 

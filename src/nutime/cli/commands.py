@@ -84,11 +84,15 @@ def embed(
     _check_outputs(out, as_json, source)
     _check_engine(engine, workers, device, source, out)
     series = Source(source, read)
-    _, chunks = series.opened()
+    first, chunks = series.opened()
     encoder = _load_encoder(weights, device)
-    options = {"pool": pool.value, "length": length}
-    document, page = _apply(encoder, series, chunks, out, engine, workers, **options)
-    summaries.show({**document, "pool": pool.value}, page, as_json, out)
+
+    from nutime import NuTimeEmbedder
+
+    with _errors_about(source):
+        embedder = NuTimeEmbedder(encoder, pool=pool.value, length=length or "auto").fit(first.named_series)
+    document, page = _apply(embedder, series, chunks, out, engine, workers)
+    summaries.show({**document, "pool": embedder.reading_.pool}, page, as_json, out)
 
 
 @reads_series
@@ -120,6 +124,7 @@ def fit(
     folds: Annotated[
         int | None, typer.Option(min=2, metavar="K", show_default=False, help="Validate by cross-validation.")
     ] = None,
+    length: Length = None,
     weights: Weights = SHIPPED,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same model and validation.")] = 0,
     force: Force = False,
@@ -164,7 +169,12 @@ def fit(
     else:
         parts = deal_folds(labels, folds or FOLDS, seed)
         method = {"folds": int(parts.max()) + 1}
-    given: dict[str, Any] = {"epochs": epochs, "n_estimators": n_estimators, "class_weight": class_weight}
+    given: dict[str, Any] = {
+        "length": length,
+        "epochs": epochs,
+        "n_estimators": n_estimators,
+        "class_weight": class_weight,
+    }
     given = {name: value for name, value in given.items() if value is not None}
     with progress_bars() as new_bar, _errors_about(source):
         embedding, training, fitting = new_bar("embedding", len(series)), new_bar("training"), new_bar("fitting")
@@ -172,7 +182,8 @@ def fit(
         def make() -> NuTimeClassifier:
             return NuTimeClassifier(strategy.value, encoder, random_state=seed, verbose=training, **given)  # type: ignore[arg-type]
 
-        embedded = EmbeddedSeries.embed(training_set, encoder, make().pool, verbose=embedding)
+        pool = make().pool
+        embedded = EmbeddedSeries.embed(training_set, encoder, pool, length=length or "auto", verbose=embedding)
         # The last fit, on all series, comes after the folds.
         measured = validate(make, embedded, labels, parts, lambda done, total: fitting(done, total + 1))
         classifier = make().fit(embedded, labels).set_params(verbose=False)
@@ -240,6 +251,7 @@ def cluster(
             help="Number of clusters; unless given, the number from 2 to 10 with the best silhouette.",
         ),
     ] = None,
+    length: Length = None,
     save: Save = None,
     force: Force = False,
     weights: Weights = SHIPPED,
@@ -263,9 +275,10 @@ def cluster(
     from nutime.estimators.base import EmbeddedSeries
 
     with progress_bars() as new_bar, _errors_about(source):
-        embedded = EmbeddedSeries.embed(data.named_series, encoder, verbose=new_bar("embedding", len(data.series)))
+        bar = new_bar("embedding", len(data.series))
+        embedded = EmbeddedSeries.embed(data.named_series, encoder, length=length or "auto", verbose=bar)
         new_bar("clustering")
-        clusterer = NuTimeClusterer(clusters, encoder, random_state=seed).fit(embedded)
+        clusterer = NuTimeClusterer(clusters, encoder, length=length or "auto", random_state=seed).fit(embedded)
     document, page = _write(clusterer, data, {"cluster": clusterer.labels_}, out)
     if save:
         clusterer.save(save)
@@ -287,6 +300,7 @@ def detect(
     contamination: Annotated[
         float, typer.Option(metavar="SHARE", help="Share of the training series to count as anomalous.")
     ] = 0.05,
+    length: Length = None,
     save: Save = None,
     force: Force = False,
     weights: Weights = SHIPPED,
@@ -321,8 +335,8 @@ def detect(
 
     with progress_bars() as new_bar, _errors_about(reference or source):
         bar = new_bar("embedding", len(training.series))
-        embedded = EmbeddedSeries.embed(training.named_series, encoder, verbose=bar)
-        detector = NuTimeDetector(contamination, encoder).fit(embedded)
+        embedded = EmbeddedSeries.embed(training.named_series, encoder, length=length or "auto", verbose=bar)
+        detector = NuTimeDetector(contamination, encoder, length=length or "auto").fit(embedded)
     if reference:
         document, page = _apply(detector, series, chunks, out, engine, workers)
     else:
@@ -341,7 +355,6 @@ def _apply(
     out: str,
     engine: Engine,
     workers: int | None,
-    **options: Any,
 ) -> summaries.Pages:
     """Apply a model with the chosen engine, and summarise the results as JSON and as a page."""
     from nutime.batch.apply import apply_model
@@ -362,9 +375,9 @@ def _apply(
             report(extents[0].series, total)
 
         if engine == Engine.RAY:
-            apply_model_with_ray(model, source, out, workers=workers, observe=observe, **options)
+            apply_model_with_ray(model, source, out, workers=workers, observe=observe)
         else:
-            apply_model(model, chunks, out, observe=observe, **options)
+            apply_model(model, chunks, out, observe=observe)
     document, page = summary.pages()
     page = [summaries.input_line(source.address, extents[0]), *page, summaries.output_line(out, names)]
     return {"out": out, "series": extents[0].series, **document}, page

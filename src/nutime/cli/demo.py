@@ -53,7 +53,7 @@ def _classify(encoder: NuTime, dataset: Dataset) -> tuple[float, float]:
     from nutime import NuTimeClassifier
 
     # One resolution instead of the usual three, which take five times as long.
-    classifier = NuTimeClassifier(encoder=encoder, pool="upper").fit(dataset.X_train, dataset.y_train)
+    classifier = NuTimeClassifier(encoder=encoder).fit(dataset.X_train, dataset.y_train)
     start = time.perf_counter()
     accuracy = float(classifier.score(dataset.X_test, dataset.y_test))
     return accuracy, len(dataset.X_test) / (time.perf_counter() - start)

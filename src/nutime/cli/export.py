@@ -20,6 +20,12 @@ def export(
             help="For an encoder: cls, mean, cls+mean, upper, layers or resolutions.", show_default="cls+mean"
         ),
     ] = None,
+    length: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="For an encoder: resize series to this length.", show_default="the encoder's own"
+        ),
+    ] = None,
 ) -> None:
     """Write a model as an ONNX file that takes raw series, for programs without Python or torch.
 
@@ -30,5 +36,5 @@ def export(
     from nutime.export import export_onnx
 
     with Console(stderr=True).status("tracing the network"):
-        about = export_onnx(model, out, pool=pool)
+        about = export_onnx(model, out, pool=pool, length=length)
     print(f"{out}: series (batch, {about['channels']} channels, length) → {', '.join(about['outputs'])}")

@@ -30,6 +30,7 @@ class Pool(StrEnum):
     UPPER = "upper"
     LAYERS = "layers"
     RESOLUTIONS = "resolutions"
+    AUTO = "auto"
 
 
 class Engine(StrEnum):
@@ -59,7 +60,10 @@ Weights = Annotated[str, typer.Option(metavar="NAME|FOLDER", help="Encoder: a sh
 Length = Annotated[
     int | None,
     typer.Option(
-        min=1, metavar="POINTS", show_default=False, help="Resize series to this length; else the encoder's own."
+        min=1,
+        metavar="POINTS",
+        show_default=False,
+        help="Resize series to this length; else it follows the series.",
     ),
 ]
 Save = Annotated[

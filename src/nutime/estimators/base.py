@@ -46,6 +46,7 @@ from nutime.devices import usable_device
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators import storage
 from nutime.finetune.linear import probe_features
+from nutime.model.reading import AUTO, AUTO_POOLS, Length, Reading
 from nutime.progress import Report
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
@@ -57,20 +58,20 @@ _FLOAT32_ROUNDING = 1e-5
 
 @dataclass(frozen=True)
 class EmbeddedSeries:
-    """Series with their embedding, computed once: ``X`` for any estimator with the same encoder and pool.
+    """Series with their embedding, computed once: ``X`` for any estimator with the same encoder and reading.
 
     Attributes:
         embedding: ``(n, d)``; with many channels a fixed part of the embedding, as
             :func:`~nutime.finetune.linear.probe_features` describes.
         encoder: the encoder that computed it.
-        pool: the pool it was computed with.
+        reading: the pool, length and pieces it was computed with.
         source: the series with the names of the input.
     """
 
     source: SeriesSet
     embedding: NDArray[np.float32]
     encoder: NuTime
-    pool: str
+    reading: Reading
 
     @classmethod
     def embed(
@@ -79,12 +80,14 @@ class EmbeddedSeries:
         encoder: str | Path | NuTime = DEFAULT_WEIGHTS,
         pool: str = "cls+mean",
         *,
+        length: Length = AUTO,
         device: str | torch.device = "auto",
         verbose: bool | Report = False,
     ) -> Self:
         """Embed series; the arguments are those of the estimators and of :meth:`nutime.NuTime.embed`."""
         source, encoder = _read_names(X), load_encoder(encoder, device)
-        return cls(source, probe_features(encoder, source.series, pool, verbose=verbose), encoder, pool)
+        reading = Reading.choose(encoder.config, pool, length, source.series)
+        return cls(source, probe_features(encoder, source.series, reading, verbose=verbose), encoder, reading)
 
     @property
     def series(self) -> list[Array]:
@@ -102,12 +105,14 @@ class EmbeddedSeries:
 
 
 class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
-    """An estimator over a frozen encoder. Subclasses have the parameters ``encoder``, ``pool`` and ``device``."""
+    """An estimator over a frozen encoder. Parameters: ``encoder``, ``pool``, ``length`` and ``device``."""
 
     encoder: str | Path | NuTime
     pool: str
+    length: Length
     device: str | torch.device
     encoder_: NuTime
+    reading_: Reading
     n_channels_in_: int
     n_features_in_: int
     channel_names_in_: NDArray[np.object_]
@@ -159,7 +164,17 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         for kind in ("channel_names", "feature_names"):
             if (names := getattr(source, kind)) is not None:
                 setattr(self, f"{kind}_in_", np.array(names, dtype=object))
-        return self._check_embedded(X) if isinstance(X, EmbeddedSeries) else source.series
+        if not isinstance(X, EmbeddedSeries):
+            self.reading_ = Reading.choose(self.encoder_.config, self.pool, self.length, source.series)
+            return source.series
+        if X.reading.pool not in (AUTO_POOLS if self.pool == AUTO else (self.pool,)):
+            raise ValueError(
+                f"X was embedded with pool {X.reading.pool!r}, but the estimator has pool {self.pool!r}"
+            )
+        if self.length not in (AUTO, X.reading.points):
+            raise ValueError(f"X was embedded with {X.reading}, but the estimator has length {self.length}")
+        self.reading_ = X.reading
+        return self._check_embedded(X)
 
     def _read(self, X: SeriesLike | EmbeddedSeries) -> list[Array] | EmbeddedSeries:
         """Read the ``X`` of a fitted estimator."""
@@ -183,8 +198,8 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         return {kind: list(getattr(self, f"{kind}_in_")) for kind in kinds if hasattr(self, f"{kind}_in_")}
 
     def _check_embedded(self, X: EmbeddedSeries) -> EmbeddedSeries:
-        if X.pool != self.pool:
-            raise ValueError(f"X was embedded with pool {X.pool!r}, but the estimator has pool {self.pool!r}")
+        if X.reading != self.reading_:
+            raise ValueError(f"X was embedded with {X.reading}, but the estimator was fitted with {self.reading_}")
         if not _same_weights(X.encoder, self.encoder_):
             raise ValueError("X was embedded by another encoder than the estimator's; embed it again")
         return X
@@ -195,7 +210,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         """Return ``(n, count)`` values of the embedding, see :func:`~nutime.finetune.linear.probe_features`."""
         if isinstance(X, EmbeddedSeries) and count in (None, X.embedding.shape[1]):
             return X.embedding
-        return probe_features(self.encoder_, series_of(X), self.pool, count, verbose=verbose)
+        return probe_features(self.encoder_, series_of(X), self.reading_, count, verbose=verbose)
 
 
 class StandardisedEstimator(SeriesEstimator):

@@ -19,9 +19,10 @@ from nutime.checks import check_number
 from nutime.data.series import SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, SeriesEstimator, series_of, take
-from nutime.finetune.ensemble import PROBE_POOL, Ensemble
+from nutime.finetune.ensemble import Ensemble
 from nutime.finetune.linear import LinearProbe
 from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune, seed_from
+from nutime.model.reading import AUTO, Length
 
 #: The values of the parameter ``strategy``.
 STRATEGIES = ("probe", "finetune")
@@ -39,7 +40,8 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
             on a CPU. ``finetune``: the encoder is trained together with a linear head, and the probabilities are
             averaged with those of a probe; slower, and better with more labels.
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
-        pool: for ``probe``: how tokens become an embedding, as in :meth:`nutime.NuTime.embed`.
+        pool: how tokens become the embedding that a probe reads, as in :meth:`nutime.NuTime.embed`.
+        length: points every series is resized to for a probe; ``auto`` follows the series.
         C: for ``probe``: inverse strength of the logistic regression's penalty.
         trained: for ``finetune``: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.
         n_estimators: for ``finetune``: models trained together, whose probabilities are averaged.
@@ -62,6 +64,7 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
             ``validation_score`` (accuracy), one value per epoch.
         n_epochs_: for ``finetune``: epochs trained.
         stopped_early_: for ``finetune``: whether training stopped before its last epoch.
+        reading_: pool, length and pieces, chosen by the series seen by ``fit`` and used for all later ones.
         n_channels_in_: channels of the series seen by ``fit``.
         n_features_in_: columns of the table seen by ``fit``, if it was a table.
     """
@@ -78,7 +81,8 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
         strategy: str = "probe",
         encoder: str | Path | NuTime = DEFAULT_WEIGHTS,
         *,
-        pool: str = PROBE_POOL,
+        pool: str = AUTO,
+        length: Length = AUTO,
         C: float = 1.0,
         trained: str = "all",
         n_estimators: int = 1,
@@ -95,6 +99,7 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
         self.strategy = strategy
         self.encoder = encoder
         self.pool = pool
+        self.length = length
         self.C = C
         self.trained = trained
         self.n_estimators = n_estimators
@@ -124,7 +129,7 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
         else:
             data = TrainingSet(series_of(given), targets, weights, class_weight, self._probe_embedding(given))
             seed = seed_from(self.random_state)
-            result = finetune(self.encoder_, data, config, seed, verbose=self.verbose)
+            result = finetune(self.encoder_, data, config, seed, reading=self.reading_, verbose=self.verbose)
             self.model_ = result.best or result.last
             self._set_history(result.history, result.stopped_early)
         self.classes_ = classes
@@ -154,7 +159,7 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
 
     def _probe_embedding(self, X: Any) -> NDArray[np.float32] | None:
         """Return the embedding that probes beside fine-tuned models read, if it is known."""
-        return X.embedding if isinstance(X, EmbeddedSeries) and X.pool == PROBE_POOL else None
+        return X.embedding if isinstance(X, EmbeddedSeries) else None
 
     def _finetune_config(self) -> FinetuneConfig:
         """Check all parameters, and return those of fine-tuning."""
@@ -179,7 +184,8 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
             self.model_ = LinearProbe.from_arrays(arrays)
             return
         history = {k.removeprefix(_HISTORY): v for k, v in arrays.items() if k.startswith(_HISTORY)}
-        self.model_ = Ensemble.from_arrays({k: v for k, v in arrays.items() if not k.startswith(_HISTORY)})
+        state = {k: v for k, v in arrays.items() if not k.startswith(_HISTORY)}
+        self.model_ = Ensemble.from_arrays(state, self.reading_)
         if history:  # models of format 1 have none
             stopped_early = bool(history.pop("stopped_early"))
             self._set_history(history, stopped_early)

@@ -17,6 +17,7 @@ from nutime.checks import check_number
 from nutime.data.series import SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import EmbeddedSeries, Float64, StandardisedEstimator
+from nutime.model.reading import AUTO, Length
 
 #: The silhouette compares all pairs; of more series than this, a random sample is taken.
 MAX_SILHOUETTE_SERIES = 4000
@@ -34,6 +35,7 @@ class NuTimeClusterer(
         n_clusters: number of clusters; None selects the one of 2 … ``max_clusters`` with the best silhouette.
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
         pool: how tokens become an embedding, as in :meth:`nutime.NuTime.embed`.
+        length: points every series is resized to; ``auto`` follows the series, as in :meth:`nutime.NuTime.embed`.
         max_clusters: the largest number tried if ``n_clusters`` is None.
         random_state: seed of the initial centres.
         device: ``auto`` is CUDA if there is one, else the CPU, and an encoder object's own device.
@@ -42,6 +44,7 @@ class NuTimeClusterer(
         labels_: the cluster of each series seen by ``fit``.
         cluster_centers_: ``(clusters, d)``, in the space of standardised embeddings.
         silhouette_: mean silhouette of the series seen by ``fit``; NaN where it is not defined.
+        reading_: pool, length and pieces, chosen by the series seen by ``fit`` and used for all later ones.
         n_channels_in_: channels of the series seen by ``fit``.
         n_features_in_: columns of the table seen by ``fit``, if it was a table.
     """
@@ -57,6 +60,7 @@ class NuTimeClusterer(
         encoder: str | Path | NuTime = DEFAULT_WEIGHTS,
         *,
         pool: str = "cls+mean",
+        length: Length = AUTO,
         max_clusters: int = 10,
         random_state: int | np.random.RandomState | None = None,
         device: str | torch.device = "auto",
@@ -64,6 +68,7 @@ class NuTimeClusterer(
         self.n_clusters = n_clusters
         self.encoder = encoder
         self.pool = pool
+        self.length = length
         self.max_clusters = max_clusters
         self.random_state = random_state
         self.device = device

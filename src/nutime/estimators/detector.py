@@ -25,6 +25,7 @@ from nutime.checks import check_number
 from nutime.data.series import SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, StandardisedEstimator
+from nutime.model.reading import AUTO, Length
 
 # Share of the training series that are support vectors: with fewer, their scores represent new series less well.
 _NU = 0.5
@@ -43,6 +44,7 @@ class NuTimeDetector(OutlierMixin, StandardisedEstimator):  # type: ignore[misc]
         contamination: share of the training series assumed to be anomalous, in (0, 0.5].
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
         pool: how tokens become an embedding, as in :meth:`nutime.NuTime.embed`.
+        length: points every series is resized to; ``auto`` follows the series, as in :meth:`nutime.NuTime.embed`.
         device: ``auto`` is CUDA if there is one, else the CPU, and an encoder object's own device.
 
     Attributes:
@@ -51,6 +53,7 @@ class NuTimeDetector(OutlierMixin, StandardisedEstimator):  # type: ignore[misc]
         itself_: a support vector more similar than this is the series itself, and does not count.
         score_levels_, score_ranks_: the scores of the training series in ascending order, and the share of
             series below each.
+        reading_: pool, length and pieces, chosen by the series seen by ``fit`` and used for all later ones.
         n_channels_in_: channels of the series seen by ``fit``.
         n_features_in_: columns of the table seen by ``fit``, if it was a table.
     """
@@ -80,11 +83,13 @@ class NuTimeDetector(OutlierMixin, StandardisedEstimator):  # type: ignore[misc]
         encoder: str | Path | NuTime = DEFAULT_WEIGHTS,
         *,
         pool: str = "cls+mean",
+        length: Length = AUTO,
         device: str | torch.device = "auto",
     ) -> None:
         self.contamination = contamination
         self.encoder = encoder
         self.pool = pool
+        self.length = length
         self.device = device
 
     def fit(self, X: SeriesLike | EmbeddedSeries, y: Any = None) -> Self:

@@ -14,17 +14,20 @@ from nutime.data.series import SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import EmbeddedSeries, SeriesEstimator
 from nutime.finetune.linear import embedding_size
+from nutime.model.reading import AUTO, Length
 
 
 class NuTimeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
-    """Embed series; ``fit`` learns nothing.
+    """Embed series; ``fit`` chooses how they are read, and learns nothing else.
 
     Args:
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
         pool: how tokens become an embedding, as in :meth:`nutime.NuTime.embed`.
+        length: points every series is resized to; ``auto`` follows the series, as in :meth:`nutime.NuTime.embed`.
         device: ``auto`` is CUDA if there is one, else the CPU, and an encoder object's own device.
 
     Attributes:
+        reading_: pool, length and pieces, chosen by the series seen by ``fit`` and used for all later ones.
         n_channels_in_: channels of the series seen by ``fit``.
         n_features_in_: columns of the table seen by ``fit``, if it was a table.
     """
@@ -37,16 +40,18 @@ class NuTimeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesEs
         encoder: str | Path | NuTime = DEFAULT_WEIGHTS,
         *,
         pool: str = "cls+mean",
+        length: Length = AUTO,
         device: str | torch.device = "auto",
     ) -> None:
         self.encoder = encoder
         self.pool = pool
+        self.length = length
         self.device = device
 
     def fit(self, X: SeriesLike | EmbeddedSeries, y: Any = None) -> Self:
-        """Load the encoder and record the number of channels."""
+        """Load the encoder; record the number of channels and how series are read."""
         self._start_fit(X)
-        self._n_features_out = embedding_size(self.encoder_.config, self.pool, self.n_channels_in_)
+        self._n_features_out = embedding_size(self.encoder_.config, self.reading_, self.n_channels_in_)
         return self
 
     def transform(self, X: SeriesLike | EmbeddedSeries) -> NDArray[np.float32]:

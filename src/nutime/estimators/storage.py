@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ from nutime.atomic import replace_folder
 from nutime.devices import usable_device
 from nutime.documents import one_line, read_document
 from nutime.encoder import NuTime, shipped_weights
+from nutime.model.config import NuTimeConfig
+from nutime.model.reading import Reading, points_for
 
 if TYPE_CHECKING:
     import torch
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from nutime.estimators.base import SeriesEstimator
 
 #: Raised when what is written can no longer be read by older versions.
-FORMAT = 2
+FORMAT = 3
 DOCUMENT, _ARRAYS, _ENCODER = "estimator.json", "estimator.safetensors", "encoder"
 _HOMES = {
     "NuTimeClassifier": "nutime.estimators.classifier",
@@ -63,6 +66,7 @@ def save(estimator: SeriesEstimator, folder: str | Path) -> Path:
         "params": params,
         "n_channels_in": estimator.n_channels_in_,
         "n_features_in": getattr(estimator, "n_features_in_", None),
+        "reading": asdict(estimator.reading_),
         **{f"{kind}_in": names for kind, names in estimator._names_in().items()},
     }
     if hasattr(estimator, "classes_"):
@@ -80,7 +84,7 @@ def load(folder: str | Path, device: torch.device | str = "auto") -> Any:
     folder = Path(folder)
     path = folder / DOCUMENT
     document = read_document(path, "estimator", FORMAT)
-    if document["format"] < FORMAT:
+    if document["format"] < 2:
         warnings.warn(
             f"{folder}: fitted by a version that resized series without averaging; predictions for series longer "
             "than the encoder's length may differ from that version's. Fit it again",
@@ -93,6 +97,7 @@ def load(folder: str | Path, device: torch.device | str = "auto") -> Any:
         params = {_RENAMED.get(name, name): _from_plain(value) for name, value in document["params"].items()}
         estimator: SeriesEstimator = getattr(home, document["class"])(encoder=encoder, device=device, **params)
         estimator.encoder_ = encoder
+        estimator.reading_ = _reading(document, encoder.config)
         estimator.n_channels_in_ = int(document["n_channels_in"])
         if document["n_features_in"] is not None:
             estimator.n_features_in_ = int(document["n_features_in"])
@@ -114,6 +119,15 @@ def open_model(name: str | Path, device: torch.device | str = "auto") -> Any:
     """Load an encoder by shipped name, folder or hub id, or an estimator from its folder, onto a device."""
     fitted = str(name) not in shipped_weights() and Path(name, DOCUMENT).is_file()
     return load(name, device) if fitted else NuTime.from_pretrained(name).to(usable_device(device))
+
+
+def _reading(document: dict[str, Any], config: NuTimeConfig) -> Reading:
+    """Return how a saved model reads series; before format 3 its pool decided, for fine-tuned ones a fixed one."""
+    if document["format"] >= 3:
+        return Reading(**document["reading"]).checked(config)
+    params = document["params"]
+    pool = "resolutions" if params.get("strategy") == "finetune" else params["pool"]
+    return Reading(pool, points_for(config, pool)).checked(config)
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:

@@ -24,8 +24,8 @@ from nutime.data.series import Array, resample
 from nutime.encoder import NuTime, seeded
 from nutime.finetune.linear import Float64, probe_features
 from nutime.model.config import NuTimeConfig
-from nutime.model.network import points_for, pooled_size
 from nutime.model.noise import Noise
+from nutime.model.reading import Reading, points_for, pooled_size
 
 Trained = Literal["all", "head", "scratch"]
 #: Parameters and buffers by name, each ``(models, …)``.
@@ -33,8 +33,6 @@ State: TypeAlias = dict[str, Tensor]
 
 #: The pool that the head of a trained network reads.
 POOL = "upper"
-#: The pool of the pretrained encoder that a probe reads, alone or beside a trained network.
-PROBE_POOL = "resolutions"
 #: Added to the variance of an embedding before dividing by its root.
 VARIANCE_EPSILON = 1e-5
 #: Values that the activations of a forward pass may take; larger batches are computed in chunks.
@@ -52,17 +50,19 @@ class Ensemble:
         state: ``encoder.…``, ``head.…`` and ``probe.…`` of all models.
         center: ``(models, 2, d)`` mean and variance of the training series' embeddings: of the trained network's,
             followed by the probe's.
+        reading: how the pretrained encoder reads series for the probes.
     """
 
     state: State
     center: Tensor
+    reading: Reading
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], reading: Reading) -> Self:
         """Rebuild an ensemble; a ``KeyError`` names what is missing."""
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
         center = tensors.pop("center")
-        return cls(tensors, center)
+        return cls(tensors, center, reading)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return parameters and statistics by name."""
@@ -85,7 +85,7 @@ class Ensemble:
         Args:
             encoder: the pretrained encoder.
             series: as :func:`~nutime.data.series.as_series` returns them.
-            embedding: their embedding by the encoder with :data:`PROBE_POOL`, if it is known.
+            embedding: their embedding by the encoder with ``reading``, if it is known.
         """
         config = encoder.config.replace(channels=len(series[0]))
         state = {name: tensor.to(encoder.device) for name, tensor in self.state.items()}
@@ -104,7 +104,7 @@ class Ensemble:
                 features = (
                     embedding[start : start + chunk_size]
                     if embedding is not None
-                    else probe_features(encoder, chunk, PROBE_POOL, n_features)
+                    else probe_features(encoder, chunk, self.reading, n_features)
                 )
                 frozen = torch.from_numpy(features).to(encoder.device)
             parts.append(log_probabilities(state, center, own, frozen).double().cpu())

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from nutime.checks import check_number
 from nutime.data.series import Array, SeriesLike, as_series
 from nutime.encoder import NuTime
-from nutime.finetune.ensemble import PROBE_POOL
 from nutime.finetune.linear import Float64, probe_features
 from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune
+from nutime.model.reading import AUTO, Length, Reading
 
 #: Episodes trained together: each takes about 50 MB of parameters and moments with the paper's network.
 GROUP_SIZES = {"cpu": 20, "cuda": 100}
@@ -39,6 +39,7 @@ def few_shot(
     episodes: int = 100,
     ways: int | None = None,
     seed: int = 0,
+    length: Length = AUTO,
     **params: Any,
 ) -> Float64:
     """Return the accuracy of every episode, ``(episodes,)``.
@@ -53,6 +54,7 @@ def few_shot(
         episodes: tasks drawn.
         ways: classes of a task, drawn for each; all of them unless given.
         seed: of tasks and models; fewer episodes are the first ones of more.
+        length: points that series are resized to for the probes beside the models, as in :meth:`NuTime.embed`.
         params: those of :class:`~nutime.finetune.train.FinetuneConfig`, except ``n_estimators`` and
             ``validation_fraction``.
     """
@@ -67,9 +69,10 @@ def few_shot(
     rngs = [np.random.default_rng([seed, episode]) for episode in range(episodes)]
     tasks = [draw_task(targets, test_targets, shots, ways, rng) for rng in rngs]
     model_seed = int(np.random.default_rng(seed).integers(2**31))
+    reading = Reading.choose(encoder.config, AUTO, length, series)
     embedding = None
     if params.get("trained") != "scratch":
-        embedding = probe_features(encoder, series, PROBE_POOL)  # once for all groups
+        embedding = probe_features(encoder, series, reading)  # once for all groups
     accuracies = []
     size = GROUP_SIZES[encoder.device.type]
     for first in range(0, episodes, size):
@@ -81,6 +84,7 @@ def few_shot(
             TrainingSet(series, numbers[:, targets], weight, class_weight, embedding),
             FinetuneConfig(n_estimators=len(group), **params),
             model_seed,
+            reading=reading,
             members=np.stack([members for _, members in group]),
             first_model=first,
         ).last

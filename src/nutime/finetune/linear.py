@@ -25,7 +25,7 @@ from torch.nn import functional as F
 from nutime.data.series import Array
 from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
-from nutime.model.network import pooled_size
+from nutime.model.reading import Reading
 from nutime.progress import Report, progress
 
 Float64: TypeAlias = NDArray[np.float64]
@@ -34,16 +34,16 @@ Float64: TypeAlias = NDArray[np.float64]
 MAX_FEATURES = 2**15
 #: Values of embeddings that are computed before the features are selected.
 _MEMORY_BUDGET = 2**26
-_TOLERANCE = 1e-6  # of the gradient of the mean loss; with 1e-4, very uneven weights have too little effect
+_TOLERANCE = 1e-9  # of the gradient of the mean loss; with 1e-4, very uneven weights have too little effect
 _MAX_ITERATIONS = 500
 _HISTORY = 10
 _MAX_HALVINGS = 20
 _POWER_ITERATIONS = 30
 
 
-def embedding_size(config: NuTimeConfig, pool: str, channels: int) -> int:
+def embedding_size(config: NuTimeConfig, reading: Reading, channels: int) -> int:
     """Return the length of the vector that :meth:`NuTime.embed` returns for a series."""
-    return pooled_size(config, pool) * (channels if config.channels == 1 else 1)
+    return reading.size(config) * (channels if config.channels == 1 else 1)
 
 
 def selected_features(size: int, count: int) -> NDArray[np.intp]:
@@ -52,28 +52,33 @@ def selected_features(size: int, count: int) -> NDArray[np.intp]:
 
 
 def probe_features(
-    encoder: NuTime, series: list[Array], pool: str, count: int | None = None, *, verbose: bool | Report = False
+    encoder: NuTime,
+    series: list[Array],
+    reading: Reading,
+    count: int | None = None,
+    *,
+    verbose: bool | Report = False,
 ) -> NDArray[np.float32]:
     """Return ``(n, count)`` values of the embedding.
 
     Args:
         encoder: the frozen encoder.
         series: as :func:`~nutime.data.series.as_series` returns them.
-        pool: one of :data:`~nutime.model.network.POOLS`.
+        reading: pool, length and pieces.
         count: values per series; all of them unless given, but at most :data:`MAX_FEATURES`.
         verbose: as in :meth:`NuTime.embed`.
     """
-    size = embedding_size(encoder.config, pool, len(series[0]))
+    size = embedding_size(encoder.config, reading, len(series[0]))
     count = min(size, MAX_FEATURES) if count is None else count
     if count == size:
-        return encoder.embed(series, pool=pool, verbose=verbose)
+        return encoder.embed(series, reading=reading, verbose=verbose)
     selected = selected_features(size, count)
     features = np.empty((len(series), count), np.float32)
     chunk_size = max(1, _MEMORY_BUDGET // size)
     with progress("embedding", verbose) as report:
         for start in range(0, len(series), chunk_size):
             chunk = series[start : start + chunk_size]
-            features[start : start + len(chunk)] = encoder.embed(chunk, pool=pool)[:, selected]
+            features[start : start + len(chunk)] = encoder.embed(chunk, reading=reading)[:, selected]
             report(start + len(chunk), len(series))
     return features
 

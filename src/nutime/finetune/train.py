@@ -25,7 +25,6 @@ from nutime.data.series import Array, resample
 from nutime.encoder import NuTime
 from nutime.finetune.ensemble import (
     POOL,
-    PROBE_POOL,
     Ensemble,
     State,
     Trained,
@@ -40,8 +39,8 @@ from nutime.finetune.ensemble import (
     training_logits,
 )
 from nutime.finetune.linear import Float64, fit_logistic, probe_features
-from nutime.model.network import points_for
 from nutime.model.noise import Noise
+from nutime.model.reading import AUTO, Reading, points_for
 from nutime.progress import Report, progress
 
 #: Training takes at least this many steps, however few the series.
@@ -61,7 +60,7 @@ class TrainingSet:
         targets: the class of each series, ``0 … n_classes − 1``; ``(models, n)`` if every model has its own.
         sample_weight: the weight of each series.
         class_weight: the weight of each class, on top of the series' own.
-        embedding: ``(n, d)`` by the pretrained encoder, with the pool that probes read, if it is known.
+        embedding: ``(n, d)`` by the pretrained encoder, with the reading of the probes, if it is known.
     """
 
     series: list[Array]
@@ -144,6 +143,7 @@ def finetune(
     config: FinetuneConfig,
     seed: int,
     *,
+    reading: Reading | None = None,
     validation: TrainingSet | None = None,
     members: NDArray[np.intp] | None = None,
     first_model: int = 0,
@@ -156,18 +156,21 @@ def finetune(
         data: series to train on; those of the validation fraction are taken from them.
         config: hyperparameters.
         seed: of initial heads, batches, crops and dropout.
+        reading: how the pretrained encoder reads series for the probes; chosen by their length unless given.
         validation: series for selecting each model's best state; they have no influence on training.
         members: ``(models, k)`` indices of the series that each model is trained on; all of them unless given.
         first_model: number of the first model.
         verbose: True shows a progress bar; a callable receives (steps done, steps in total).
     """
+    if reading is None:
+        reading = Reading.choose(encoder.config, AUTO, AUTO, data.series)
     if data.embedding is None and config.trained != "scratch":
-        data = replace(data, embedding=probe_features(encoder, data.series, PROBE_POOL))
+        data = replace(data, embedding=probe_features(encoder, data.series, reading))
     if members is None:
         train, held_out = split_validation(data.targets, config.validation_fraction, seed)
         members = np.tile(train, (config.n_estimators, 1))
         validation = data.take(held_out) if len(held_out) else validation
-    training = _Training(encoder, data, config, seed, members, first_model)
+    training = _Training(encoder, data, config, seed, reading, members, first_model)
     best = _Best(validation, encoder, training) if validation else None
     step = GraphedStep(training.step, encoder.device)
     epochs, batches = training.epochs, training.batches
@@ -226,10 +229,12 @@ class _Training:
         data: TrainingSet,
         config: FinetuneConfig,
         seed: int,
+        reading: Reading,
         members: NDArray[np.intp],
         first_model: int,
     ) -> None:
-        self.config, self.seed, self.members, self.first_model = config, seed, members, first_model
+        self.config, self.seed, self.reading = config, seed, reading
+        self.members, self.first_model = members, first_model
         self.device, self.n_models = encoder.device, len(members)
         self.network = encoder.config.replace(channels=len(data.series[0]))
         self.batches = -(-members.shape[1] // config.batch_size)
@@ -354,7 +359,7 @@ class _Training:
     def with_center(self, state: State) -> Ensemble:
         """Return models with the mean and variance of the training series' embeddings."""
         center = torch.cat([center_of(self.embedding(state)), self.probe_center], dim=-1)
-        return Ensemble({name: value.clone() for name, value in state.items()}, center)
+        return Ensemble({name: value.clone() for name, value in state.items()}, center, self.reading)
 
     @torch.no_grad()
     def embedding(self, state: State, whole: Tensor | None = None, rows: Tensor | None = None) -> Tensor:
@@ -430,7 +435,7 @@ class _Best:
         if training.config.trained != "scratch":
             embedding = validation.embedding
             if embedding is None:
-                embedding = probe_features(encoder, validation.series, PROBE_POOL)
+                embedding = probe_features(encoder, validation.series, training.reading)
             self.frozen = torch.from_numpy(embedding).to(training.device)
         self.whole = training.resized(validation.series)
         self.targets = training.per_model(validation.targets)

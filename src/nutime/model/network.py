@@ -11,14 +11,9 @@ from torch import Tensor, nn
 
 from nutime.model.config import NuTimeConfig
 from nutime.model.noise import Noise
+from nutime.model.reading import RESOLUTIONS, Reading, check_pool
 from nutime.model.tokens import Tokens, sinusoids
 from nutime.model.transformer import Transformer
-
-#: ``[CLS]``; the mean of the window tokens; both; both and the standard deviation of the tokens, after every layer
-#: of the upper half (``upper``) or after all layers (``layers``); ``upper`` at three resolutions.
-POOLS = ("cls", "mean", "cls+mean", "upper", "layers", "resolutions")
-#: Points of the input averaged into one point of each resolution; the middle one has the network's own length.
-RESOLUTIONS = (1, 4, 16)
 
 
 class NuTimeNetwork(nn.Module):
@@ -55,7 +50,7 @@ class NuTimeNetwork(nn.Module):
         return first[:, 0]
 
     def pooled(self, series: Tensor, how: str, noise: Noise | None = None) -> Tensor:
-        """Return one vector per series; ``how`` is one of :data:`POOLS`."""
+        """Return one vector per series; ``how`` is one of :data:`~nutime.model.reading.POOLS`."""
         check_pool(how)
         if how == "cls":
             return self.cls(series, noise)
@@ -71,6 +66,20 @@ class NuTimeNetwork(nn.Module):
             parts += [tokens[:, 0], windows.mean(1), windows.std(1, unbiased=False)]
         return torch.cat(parts, dim=-1)
 
+    def vectors(self, series: Tensor, reading: Reading) -> Tensor:
+        """Return one vector per series of ``reading.points`` points.
+
+        A series in pieces has three parts: the pooled whole, the mean over the pooled pieces, and their largest
+        deviation from it, in which an event of a single piece is visible.
+        """
+        if not reading.pieces:
+            return self.pooled(series, reading.pool)
+        whole = self.pooled(series.unflatten(-1, (reading.length, reading.pieces)).mean(-1), reading.pool)
+        pieces = series.unflatten(-1, (reading.pieces, reading.length)).transpose(1, 2)
+        pooled = self.pooled(pieces.flatten(0, 1), reading.pool).unflatten(0, (-1, reading.pieces))
+        mean = pooled.mean(1)
+        return torch.cat([whole, mean, (pooled - mean[:, None]).abs().amax(1)], dim=-1)
+
     def attention(self, series: Tensor) -> Tensor:
         """Return the last layer's attention, ``(batch, heads, tokens, tokens)``; row 0 is ``[CLS]``'s."""
         return self.transformer.attention(self._place(self.tokens(series), None))
@@ -83,34 +92,6 @@ class NuTimeNetwork(nn.Module):
             positions = sinusoids(count, self.config.dim).to(tokens.device)
         tokens = tokens + positions[:count].to(tokens.dtype)
         return noise.drop(tokens, self.config.dropout, site=0) if noise else tokens
-
-
-def check_pool(how: str) -> None:
-    """Raise a ValueError unless ``how`` is one of :data:`POOLS`."""
-    if how not in POOLS:
-        raise ValueError(f"pool must be one of {', '.join(POOLS)}; got {how!r}")
-
-
-def unit_for(config: NuTimeConfig, how: str) -> int:
-    """Return what the length of a series must be a multiple of: a window of the coarsest resolution."""
-    return config.window * (RESOLUTIONS[-1] if how == "resolutions" else 1)
-
-
-def points_for(config: NuTimeConfig, how: str) -> int:
-    """Return the default length of a series: the network's own, or that of the finest resolution."""
-    if how != "resolutions":
-        return config.length
-    _, own, _ = RESOLUTIONS
-    unit = unit_for(config, how)
-    return -(-own * config.length // unit) * unit
-
-
-def pooled_size(config: NuTimeConfig, how: str) -> int:
-    """Return the size of the vector that :meth:`NuTimeNetwork.pooled` returns."""
-    check_pool(how)
-    upper = 3 * (config.depth - config.depth // 2)
-    parts = {"cls": 1, "mean": 1, "cls+mean": 2, "upper": upper, "layers": 3 * config.depth}
-    return config.dim * (len(RESOLUTIONS) * upper if how == "resolutions" else parts[how])
 
 
 def count_parameters(module: nn.Module) -> int:

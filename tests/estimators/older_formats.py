@@ -1,7 +1,7 @@
-"""Writes ``data/v1``: estimators saved by the first release, with the answers they gave then.
+"""Writes ``data/v2``: estimators saved in format 2, with the predictions they gave then; ``data/v1`` was format 1.
 
-The folders are never written again: every later version must read them as they are. Run as
-``python tests/estimators/first_release.py`` where format 2 begins, after renaming v1 to v2 here.
+The folders are never written again: every later version must read them as they are. Before a new format begins,
+change the name here and run ``python tests/estimators/older_formats.py``.
 """
 
 import json
@@ -17,12 +17,14 @@ from nutime.estimators.detector import NuTimeDetector
 from nutime.estimators.embedder import NuTimeEmbedder
 from nutime.model.config import NuTimeConfig
 
-FOLDER = Path(__file__).parent / "data" / "v1"
+FOLDER = Path(__file__).parent / "data"
+NEWEST = FOLDER / "v2"
 ANSWERS = {
     "classifier": ("predict", "predict_proba"),
     "clusterer": ("predict", "transform"),
     "detector": ("predict", "anomaly_score"),
     "embedder": ("transform",),
+    "finetuned": ("predict", "predict_proba"),
 }
 
 
@@ -48,12 +50,13 @@ def write() -> None:
         "clusterer": NuTimeClusterer(2, encoder, random_state=0),
         "detector": NuTimeDetector(0.25, encoder),
         "embedder": NuTimeEmbedder(encoder, pool="cls"),
+        "finetuned": NuTimeClassifier("finetune", encoder, epochs=1, learning_rate=0.0, random_state=0),
     }
     answers = {}
     for name, estimator in estimators.items():
-        estimator.fit(X, y).save(FOLDER / name)
+        estimator.fit(X, y).save(NEWEST / name)
         answers[name] = {method: getattr(estimator, method)(X).tolist() for method in ANSWERS[name]}
-    (FOLDER / "answers.json").write_text(json.dumps(answers) + "\n", encoding="utf-8")
+    (NEWEST / "answers.json").write_text(json.dumps(answers) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,126 @@
+"""How a series becomes a vector: the points it is resized to, the pool, and the pieces of a long series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Literal, TypeAlias
+
+from numpy.typing import NDArray
+
+from nutime.checks import check_number
+from nutime.model.config import NuTimeConfig
+
+#: A number of points; ``auto``: it follows the length of the series; or None: the network's own.
+Length: TypeAlias = int | Literal["auto"] | None
+
+AUTO: Literal["auto"] = "auto"
+#: ``[CLS]``; the mean of the window tokens; both; both and the standard deviation of the tokens, after every layer
+#: of the upper half (``upper``) or after all layers (``layers``); ``upper`` at three resolutions.
+POOLS = ("cls", "mean", "cls+mean", "upper", "layers", "resolutions")
+#: The pools of which ``auto`` is one: for series of the network's length, and for longer ones.
+AUTO_POOLS = ("upper", "resolutions")
+#: Points of the input averaged into one point of each resolution; the middle one has the network's own length.
+RESOLUTIONS = (1, 4, 16)
+#: Series above this multiple of the network's length are worth the work of three resolutions.
+SEVERAL_RESOLUTIONS_FROM = 1.25
+#: Series above this multiple of the network's length are read in pieces as well as whole. Where more samples than
+#: this are averaged into one point, a line of the log mentions it.
+PIECES_FROM = 16
+#: Points that the pieces of a series have together at most, as a multiple of the network's length.
+MAX_PIECES = 256
+_MAX_WINDOWS = 2**14
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How series are read; it decides the number of values of an embedding.
+
+    Attributes:
+        pool: one of :data:`POOLS`.
+        length: points of a series, or of a piece, that the network reads.
+        pieces: into how many equal pieces a series is cut, to be read beside the whole; 0 for the whole alone.
+    """
+
+    pool: str
+    length: int
+    pieces: int = 0
+
+    @classmethod
+    def choose(cls, config: NuTimeConfig, pool: str, length: Length, series: Sequence[NDArray[Any]]) -> Reading:
+        """Return the reading for series of different lengths, of which the median counts.
+
+        Args:
+            config: the network.
+            pool: one of :data:`POOLS`, or ``auto``: ``upper``, or ``resolutions`` for series longer than
+                :data:`SEVERAL_RESOLUTIONS_FROM` times the network's length.
+            length: None: the network's own length, or that of the finest resolution; ``auto``: the same, and
+                series of more than :data:`PIECES_FROM` times the network's length in pieces as well; or the exact
+                number of points that whole series are resized to.
+            series: ``(channels, length)`` each.
+        """
+        exact = length not in (AUTO, None)
+        if exact:
+            check_number("length", length, f"[1, {_MAX_WINDOWS * config.window}]", integer=True)
+        typical = length if exact else median(values.shape[-1] for values in series)
+        if pool == AUTO:
+            pool = AUTO_POOLS[typical > SEVERAL_RESOLUTIONS_FROM * config.length]
+        check_pool(pool)
+        if exact:
+            return cls(pool, int(length)).checked(config)
+        own = points_for(config, pool)
+        if length is None or typical <= PIECES_FROM * config.length:
+            return cls(pool, own)
+        return cls(pool, own, min(MAX_PIECES * config.length // own, math.ceil(typical / own)))
+
+    def checked(self, config: NuTimeConfig) -> Reading:
+        """Return the reading if a network can read so; otherwise raise a ValueError."""
+        check_pool(self.pool)
+        check_number("length", self.length, f"[1, {_MAX_WINDOWS * config.window}]", integer=True)
+        if self.length % (unit := unit_for(config, self.pool)):
+            raise ValueError(f"length must be a multiple of {unit} for pool {self.pool}; got {self.length}")
+        check_number("pieces", self.pieces, f"[0, {MAX_PIECES}]", integer=True)
+        return self
+
+    @property
+    def points(self) -> int:
+        """The points that a series is resized to: of all pieces, if there are any."""
+        return self.length * max(1, self.pieces)
+
+    def size(self, config: NuTimeConfig) -> int:
+        """Return the number of values per series."""
+        return pooled_size(config, self.pool) * (3 if self.pieces else 1)
+
+    def __str__(self) -> str:
+        pieces = f" and {self.pieces} pieces" if self.pieces else ""
+        return f"pool {self.pool} of {self.length} points{pieces}"
+
+
+def check_pool(how: str) -> None:
+    """Raise a ValueError unless ``how`` is one of :data:`POOLS`."""
+    if how not in POOLS:
+        raise ValueError(f"pool must be one of {', '.join(POOLS)}; got {how!r}")
+
+
+def unit_for(config: NuTimeConfig, how: str) -> int:
+    """Return what the length of a series must be a multiple of: a window of the coarsest resolution."""
+    return config.window * (RESOLUTIONS[-1] if how == "resolutions" else 1)
+
+
+def points_for(config: NuTimeConfig, how: str) -> int:
+    """Return the default length of a series: the network's own, or that of the finest resolution."""
+    if how != "resolutions":
+        return config.length
+    _, own, _ = RESOLUTIONS
+    unit = unit_for(config, how)
+    return -(-own * config.length // unit) * unit
+
+
+def pooled_size(config: NuTimeConfig, how: str) -> int:
+    """Return the size of the vector that :meth:`~nutime.model.network.NuTimeNetwork.pooled` returns."""
+    check_pool(how)
+    upper = 3 * (config.depth - config.depth // 2)
+    parts = {"cls": 1, "mean": 1, "cls+mean": 2, "upper": upper, "layers": 3 * config.depth}
+    return config.dim * (len(RESOLUTIONS) * upper if how == "resolutions" else parts[how])
