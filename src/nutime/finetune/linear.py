@@ -34,7 +34,7 @@ Float64: TypeAlias = NDArray[np.float64]
 MAX_FEATURES = 2**15
 #: Values of embeddings that are computed before the features are selected.
 _MEMORY_BUDGET = 2**26
-_TOLERANCE = 1e-9  # of the gradient of the mean loss; with 1e-4, very uneven weights have too little effect
+_TOLERANCE = 1e-10  # of the gradient of the mean loss; with 1e-4, very uneven weights have too little effect
 _MAX_ITERATIONS = 500
 _HISTORY = 10
 _MAX_HALVINGS = 20

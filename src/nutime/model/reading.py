@@ -30,7 +30,7 @@ SEVERAL_RESOLUTIONS_FROM = 1.25
 #: this are averaged into one point, a line of the log mentions it.
 PIECES_FROM = 16
 #: Points that the pieces of a series have together at most, as a multiple of the network's length.
-MAX_PIECES = 256
+MAX_PIECES = 128
 _MAX_WINDOWS = 2**14
 
 

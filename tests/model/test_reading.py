@@ -1,0 +1,67 @@
+"""The reading of series follows their length: once, at several resolutions, or in pieces as well."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import TINY
+
+from nutime.model.network import NuTimeNetwork
+from nutime.model.reading import MAX_PIECES, PIECES_FROM, Reading, points_for
+
+OWN = TINY.length
+
+
+def series(*lengths):
+    return [np.zeros((1, length)) for length in lengths]
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        (1, Reading("upper", OWN)),
+        (OWN * 5 // 4, Reading("upper", OWN)),
+        (OWN * 5 // 4 + 1, Reading("resolutions", points_for(TINY, "resolutions"))),
+        (OWN * PIECES_FROM, Reading("resolutions", points_for(TINY, "resolutions"))),
+    ],
+)
+def test_only_series_longer_than_the_network_are_read_at_several_resolutions(points, expected):
+    assert Reading.choose(TINY, "auto", "auto", series(points)) == expected
+
+
+def test_the_median_length_decides():
+    assert Reading.choose(TINY, "auto", "auto", series(5, 6, 10**6)).pool == "upper"
+
+
+def test_long_series_are_read_in_pieces_unless_a_length_is_given():
+    long = series(OWN * PIECES_FROM + 1)
+    assert Reading.choose(TINY, "mean", "auto", long) == Reading("mean", OWN, PIECES_FROM + 1)
+    assert Reading.choose(TINY, "mean", None, long) == Reading("mean", OWN)
+    assert Reading.choose(TINY, "mean", 2 * OWN, long) == Reading("mean", 2 * OWN)
+
+
+@given(st.integers(1, 10**9), st.sampled_from(["cls", "upper", "resolutions", "auto"]))
+def test_the_points_read_are_bounded(points, pool):
+    reading = Reading.choose(TINY, pool, "auto", [np.broadcast_to(0.0, (1, points))])
+    assert reading.checked(TINY) == reading
+    assert reading.points <= MAX_PIECES * OWN
+
+
+@pytest.mark.parametrize("length", ["long", 0, -8, 2.5, True, 10**12])
+def test_a_length_that_is_no_number_of_points_is_refused(length):
+    with pytest.raises(ValueError, match=r"^length must be an integer in \[1, \d+\], got .*$"):
+        Reading.choose(TINY, "mean", length, series(10))
+
+
+def test_a_series_in_pieces_has_the_whole_the_mean_and_the_largest_deviation():
+    torch.manual_seed(0)
+    net, reading = NuTimeNetwork(TINY), Reading("cls+mean", OWN, 3)
+    batch = torch.randn(2, 1, reading.points)
+    vectors = net.vectors(batch, reading)
+    assert vectors.shape[1] == reading.size(TINY)
+    whole = net.pooled(batch.reshape(2, 1, OWN, 3).mean(-1), "cls+mean")
+    pieces = torch.stack([net.pooled(piece, "cls+mean") for piece in batch.split(OWN, dim=-1)])
+    mean = pieces.mean(0)
+    expected = torch.cat([whole, mean, (pieces - mean).abs().amax(0)], dim=-1)
+    torch.testing.assert_close(vectors, expected)
