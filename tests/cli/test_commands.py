@@ -22,6 +22,7 @@ from nutime.batch.source import CHUNK_SIZE
 from nutime.cli import main, progress
 from nutime.cli.options import SHIPPED, Pool
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
+from nutime.estimators import storage
 from nutime.model.config import NuTimeConfig
 from nutime.model.reading import AUTO, POOLS
 
@@ -328,6 +329,14 @@ def test_embed_resizes_to_the_length_asked_for(nutime, tmp_path, train, weights,
     with np.load(tmp_path / "e.npz") as found:
         expected = NuTime.from_pretrained(weights).embed(list(waves()[0]), length=64)
         np.testing.assert_array_equal(found["e"], expected)
+
+
+@pytest.mark.parametrize("command", ["fit", "cluster", "detect"])
+def test_a_model_is_fitted_with_the_length_given(nutime, tmp_path, train, weights, command):
+    model = tmp_path / "model"
+    out = ["-o", model] if command == "fit" else ["-o", tmp_path / "out.csv", "--save", model]
+    nutime(command, train, *out, "--length", 64, "--weights", weights)
+    assert storage.load(model).reading_.points == 64
 
 
 def test_embed_accepts_series_of_unequal_length_with_gaps(nutime, tmp_path, weights):
