@@ -61,14 +61,16 @@ class Reading:
                 number of points that whole series are resized to.
             series: ``(channels, length)`` each.
         """
-        exact = length not in (AUTO, None)
-        if exact:
+        typical: float
+        if length is None or length == AUTO:
+            typical = median(values.shape[-1] for values in series)
+        else:
             check_number("length", length, f"[1, {_MAX_WINDOWS * config.window}]", integer=True)
-        typical = length if exact else median(values.shape[-1] for values in series)
+            typical = length
         if pool == AUTO:
             pool = AUTO_POOLS[typical > SEVERAL_RESOLUTIONS_FROM * config.length]
         check_pool(pool)
-        if exact:
+        if length is not None and length != AUTO:
             return cls(pool, int(length)).checked(config)
         own = points_for(config, pool)
         if length is None or typical <= PIECES_FROM * config.length:
