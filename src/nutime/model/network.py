@@ -74,9 +74,10 @@ class NuTimeNetwork(nn.Module):
         """
         if not reading.pieces:
             return self.pooled(series, reading.pool)
-        whole = self.pooled(series.unflatten(-1, (reading.length, reading.pieces)).mean(-1), reading.pool)
-        pieces = series.unflatten(-1, (reading.pieces, reading.length)).transpose(1, 2)
-        pooled = self.pooled(pieces.flatten(0, 1), reading.pool).unflatten(0, (-1, reading.pieces))
+        averaged = torch.unflatten(series, -1, (reading.length, reading.pieces)).mean(-1)
+        whole = self.pooled(averaged, reading.pool)
+        pieces = torch.unflatten(series, -1, (reading.pieces, reading.length)).transpose(1, 2)
+        pooled = torch.unflatten(self.pooled(pieces.flatten(0, 1), reading.pool), 0, (-1, reading.pieces))
         mean = pooled.mean(1)
         return torch.cat([whole, mean, (pooled - mean[:, None]).abs().amax(1)], dim=-1)
 
