@@ -255,6 +255,14 @@ def test_every_pool_can_be_exported(encoder, exported, pool):
     np.testing.assert_allclose(answer, encoder.embed(series, pool=pool), atol=TOLERANCE)
 
 
+def test_a_model_that_reads_series_in_pieces_can_be_exported(encoder, exported):
+    series = walks(2, 1, 16 * SMALL.length + 7)
+    embedder = NuTimeEmbedder(encoder, pool="cls").fit(series)
+    assert embedder.reading_.pieces == 17
+    answer = exported(embedder).run(series)["embedding"]
+    np.testing.assert_allclose(answer, embedder.transform(series), atol=TOLERANCE)
+
+
 @pytest.mark.slow
 def test_a_network_that_reads_a_series_three_times_is_written_once(encoder, tmp_path):
     export_onnx(encoder, tmp_path / "model.onnx", pool="resolutions")
