@@ -182,7 +182,7 @@ class NuTime(NuTimeNetwork):
         """
         folder = _find(name)
         if folder is None:
-            return hub.load(cls, str(name), **download)
+            return hub.load(cls.from_pretrained, str(name), **download)
         if download:
             raise ValueError(f"{', '.join(download)}: only for a hub id, and {str(name)!r} is not downloaded")
         config = _read_config(folder / _CONFIG)
@@ -209,7 +209,7 @@ class NuTime(NuTimeNetwork):
                 ``branch``, ``commit_message`` … An existing card is replaced;
                 ``ignore_patterns="README.md"`` keeps it.
         """
-        return hub.push(self, hub_id, **options)
+        return hub.push(self, self.save, hub_id, **options)
 
 
 @contextmanager

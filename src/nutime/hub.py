@@ -8,15 +8,14 @@ those of the library.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-from nutime.model.network import count_parameters
+from nutime.model.network import NuTimeNetwork, count_parameters
 
-if TYPE_CHECKING:
-    from nutime.encoder import NuTime
+Encoder = TypeVar("Encoder", bound=NuTimeNetwork)
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _PAPER = "https://openreview.net/forum?id=TwiSBZ0p9u"
@@ -49,21 +48,28 @@ def is_hub_id(name: str | Path) -> bool:
     return isinstance(name, str) and _HUB_ID.fullmatch(name) is not None
 
 
-def load(kind: type[NuTime], hub_id: str, **options: Any) -> NuTime:
-    """Return the encoder of a hub id, downloaded or from the cache; ``options`` are those of the mixin."""
+def load(read: Callable[[Path], Encoder], hub_id: str, **options: Any) -> Encoder:
+    """Return what ``read`` makes of the downloaded or cached folder; ``options`` are those of the mixin."""
     with _one_line(f"there is no folder {hub_id!r}, and it cannot be loaded from the hub"):
-        encoder: NuTime = _adapter().from_pretrained(hub_id, kind=kind, **options).encoder
+        encoder: Encoder = _adapter().from_pretrained(hub_id, read=read, **options).content
     return encoder
 
 
-def push(encoder: NuTime, hub_id: str, **options: Any) -> str:
-    """Upload an encoder with a model card and return the URL of the commit; ``options`` are those of the mixin."""
+def push(encoder: NuTimeNetwork, save: Callable[[Path], object], hub_id: str, **options: Any) -> str:
+    """Upload an encoder with a model card and return the URL of the commit.
+
+    Args:
+        encoder: described by the card.
+        save: writes its folder.
+        hub_id: ``owner/name``.
+        options: those of the mixin.
+    """
     if not is_hub_id(hub_id):
         raise ValueError(f"{hub_id!r} is not a hub id; expected owner/name")
     about = {"repo_id": hub_id, "config": encoder.config, "parameters": f"{count_parameters(encoder):,}"}
     about |= options.pop("model_card_kwargs", None) or {}
     with _one_line(f"{hub_id!r} cannot be pushed to the hub"):
-        return str(_adapter()(encoder).push_to_hub(hub_id, model_card_kwargs=about, **options))
+        return str(_adapter()(save).push_to_hub(hub_id, model_card_kwargs=about, **options))
 
 
 def _adapter() -> Any:
@@ -80,18 +86,18 @@ def _adapter() -> Any:
         paper_url=_PAPER,
         model_card_template=_CARD,
     ):
-        def __init__(self, encoder: NuTime) -> None:
-            self.encoder = encoder
+        def __init__(self, content: Any) -> None:
+            self.content = content  # what was loaded, or the function that saves
 
         def _save_pretrained(self, save_directory: Path) -> None:
-            self.encoder.save(save_directory)
+            self.content(save_directory)
 
         @classmethod
         def _from_pretrained(cls, *, model_id: str, **options: Any) -> HubEncoder:
-            kind = options.pop("kind")
-            files = ["config.json", "model.safetensors"]
+            read = options.pop("read")
+            files = ["config.json", "model.safetensors", "decoder.safetensors"]
             folder = snapshot_download(model_id, allow_patterns=files, **options)
-            return cls(kind.from_pretrained(Path(folder)))
+            return cls(read(Path(folder)))
 
     return HubEncoder
 

@@ -10,7 +10,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nutime.model.attention import attention_weights, reference_attention, self_attention
-from nutime.model.noise import Noise, kept_scale, threshold
+from nutime.model.hashing import kept_scale, threshold
+from nutime.model.noise import Noise
 
 HEADS = 2
 

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nutime.model.noise import Noise, decide, hash32, kept_scale, threshold
+from nutime.model.hashing import decide, hash32, kept_scale, threshold
+from nutime.model.noise import Noise
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 ROWS, COLUMNS = 64, 1000

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nutime.model.noise import HAS_TRITON, decide, kept_factor
+from nutime.model.hashing import decide, kept_factor
+from nutime.model.noise import HAS_TRITON
 
 #: Limits of the short-sequence kernel: what fits on the chip of any GPU since Ampere.
 MAX_TOKENS = 128

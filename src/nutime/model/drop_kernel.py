@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from nutime.model.noise import MULTIPLIER_1, MULTIPLIER_2, kept_scale, threshold
+from nutime.model.hashing import MULTIPLIER_1, MULTIPLIER_2, kept_scale, threshold
 
 _MULTIPLIER_1 = tl.constexpr(MULTIPLIER_1)
 _MULTIPLIER_2 = tl.constexpr(MULTIPLIER_2 & 0xFFFFFFFF)
@@ -22,7 +22,7 @@ _BLOCK = 1024
 
 @triton.jit
 def kept(counter, threshold):
-    """Return which elements are kept; equals ``noise.decide``."""
+    """Return which elements are kept; equals ``hashing.decide``."""
     x = counter.to(tl.uint32, bitcast=True) * _MULTIPLIER_1
     x = (x ^ (x >> 15)) * _MULTIPLIER_2
     return x.to(tl.int32, bitcast=True) >= threshold

@@ -1,13 +1,10 @@
 """Dropout and other randomness as a pure function of (seed, site, row, column).
 
-There is no random generator; an integer hash decides each element, so that
+There is no random generator; an integer hash (``hashing.py``) decides each element, so that
 
 * a sample has the same dropout in any batch, process or device;
 * a fused kernel can recompute the mask in its backward pass instead of storing it;
 * a network without a :class:`Noise` has no dropout: there is no train/eval mode.
-
-The hash is the 32-bit finaliser with the multipliers 0x7feb352d and 0x846ca68b (Wellons' "lowbias32"), kept in
-signed 32-bit arithmetic, which wraps the same way on every device.
 """
 
 from __future__ import annotations
@@ -18,31 +15,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-MULTIPLIER_1 = 0x7FEB352D
-MULTIPLIER_2 = 0x846CA68B - (1 << 32)
+from nutime.model.hashing import decide, hash32, kept_factor
+
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 _SITES = 32  # keys computed together
 _BEGIN, _SHARE = 1003, 1004  # beyond the sites of dropout
-
-
-def hash32(x: Tensor) -> Tensor:
-    """Hash int32 values."""
-    x = (x ^ ((x >> 16) & 0xFFFF)) * MULTIPLIER_1
-    x = (x ^ ((x >> 15) & 0x1FFFF)) * MULTIPLIER_2
-    return x ^ ((x >> 16) & 0xFFFF)
-
-
-def decide(x: Tensor) -> Tensor:
-    """Hash int32 counters that include a hashed key: the cheap core of :func:`hash32`.
-
-    Its high bits are as random as those of the full hash, and thresholding depends on the high bits.
-    """
-    x = x * MULTIPLIER_1
-    high = x >> 15
-    high &= 0x1FFFF
-    x ^= high  # in place: dropout is memory-bound on a CPU
-    x *= MULTIPLIER_2
-    return x
 
 
 @dataclass(frozen=True)
@@ -89,18 +66,3 @@ class Noise:
         columns = torch.arange(x[0].numel(), dtype=torch.int32, device=x.device).view(x.shape[1:])
         keys = self.row_keys(site).view(-1, *[1] * (x.dim() - 1))
         return x * kept_factor(decide(keys + columns), rate, x.dtype)
-
-
-def kept_factor(decisions: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
-    """Return the factor of dropout: 0, or the scale that keeps the expectation."""
-    return (decisions >= threshold(rate)).to(dtype).mul_(kept_scale(rate))
-
-
-def threshold(rate: float) -> int:
-    """The int32 below which a decision means "drop"."""
-    return round(rate * 2**32) - 2**31
-
-
-def kept_scale(rate: float) -> float:
-    """The factor that keeps the expectation unchanged."""
-    return 1 / (1 - rate)

@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from nutime.model.drop_kernel import kept
-from nutime.model.noise import kept_scale, threshold
+from nutime.model.hashing import kept_scale, threshold
 
 _LOG2_E = tl.constexpr(1.4426950408889634)
 

@@ -16,8 +16,9 @@ from torch import Tensor, distributed, nn
 from torch.distributed.nn.functional import all_gather, all_reduce
 from torch.nn import functional as F
 
+from nutime.model.hashing import decide, threshold
 from nutime.model.network import NuTimeNetwork, pool_tokens
-from nutime.model.noise import Noise, decide, threshold
+from nutime.model.noise import Noise
 
 HIDDEN = 4096
 PROJECTED = 256

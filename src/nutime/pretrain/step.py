@@ -17,7 +17,8 @@ from torch import Tensor, distributed, nn
 
 from nutime.cuda_graph import GraphedStep
 from nutime.data.crops import SHRINK_SAMPLES, crop
-from nutime.model.noise import Noise, hash32
+from nutime.model.hashing import hash32
+from nutime.model.noise import Noise
 from nutime.pretrain.byol import BYOL
 from nutime.pretrain.sampling import Sampler
 from nutime.pretrain.schedule import Schedule
