@@ -332,10 +332,10 @@ def test_embed_resizes_to_the_length_asked_for(nutime, tmp_path, train, weights,
 
 
 @pytest.mark.parametrize("command", ["fit", "cluster", "detect"])
-def test_a_model_is_fitted_with_the_length_given(nutime, tmp_path, train, weights, command):
+def test_a_model_is_fitted_with_the_length_given(nutime, tmp_path, train, weights, chosen, command):
     model = tmp_path / "model"
     out = ["-o", model] if command == "fit" else ["-o", tmp_path / "out.csv", "--save", model]
-    nutime(command, train, *out, "--length", 64, "--weights", weights)
+    nutime(command, train, *out, "--length", 64, "--weights", weights, *chosen)
     assert storage.load(model).reading_.points == 64
 
 

@@ -34,7 +34,10 @@ Float64: TypeAlias = NDArray[np.float64]
 MAX_FEATURES = 2**15
 #: Values of embeddings that are computed before the features are selected.
 _MEMORY_BUDGET = 2**26
-_TOLERANCE = 1e-10  # of the gradient of the mean loss; with 1e-4, very uneven weights have too little effect
+_TOLERANCE = 1e-6  # of the gradient of the mean loss; with 1e-4, very uneven weights have too little effect
+_SCALED_TOLERANCE = 1e-12  # where coordinates are scaled, and a few more steps suffice
+_MIN_EIGENVALUE = 1e-12  # relative to the largest one; below, there is only rounding
+_CURVATURE = 0.02  # typical p(1 − p) of the predictions of a fitted probe
 _MAX_ITERATIONS = 500
 _HISTORY = 10
 _MAX_HALVINGS = 20
@@ -149,13 +152,18 @@ def fit_logistic(
         Coefficients ``(problems, classes, d)`` and intercepts ``(problems, classes)``, float64.
     """
     rows, weights = rows.double(), weights.double()
-    basis = None
-    if rows.shape[1] < rows.shape[2]:
-        # The solution lies in the span of the samples, which are usually fewer than the features.
-        basis, coordinates = torch.linalg.qr(rows.mT)
-        rows = coordinates.mT.contiguous()
     one_hot = F.one_hot(targets, n_classes).double()
-    penalty = (2 if n_classes == 2 else 1) / C  # of two classes scikit-learn penalises the difference alone
+    strength = (2 if n_classes == 2 else 1) / C  # of two classes scikit-learn penalises the difference alone
+    penalty, basis, tolerance = torch.full_like(weights[:, :1, None], strength), None, _TOLERANCE
+    if rows.shape[1] < rows.shape[2]:
+        # The solution is in the span of the samples, which are usually fewer than the features: their principal
+        # components are the coordinates. Scaled to about equal curvature, they need a fifth of the steps.
+        eigenvalues, vectors = torch.linalg.eigh(rows @ rows.mT)
+        eigenvalues = torch.where(eigenvalues > _MIN_EIGENVALUE * eigenvalues[:, -1:], eigenvalues, 0)
+        scale = (1 + _CURVATURE / strength * weights.mean(1, keepdim=True) * eigenvalues).rsqrt()
+        basis = rows.mT @ (vectors * torch.where(eigenvalues > 0, scale * eigenvalues.rsqrt(), 0)[:, None])
+        rows = vectors * (scale * eigenvalues.sqrt())[:, None]
+        penalty, tolerance = strength * scale.square()[..., None], _SCALED_TOLERANCE
     curvature = _largest_curvature(rows, weights).clamp_min(weights.sum(1))
     # The last coordinate is the intercept, without penalty, in units that have the curvature of the others.
     unit = (curvature / weights.sum(1)).sqrt()[:, None, None]
@@ -164,13 +172,13 @@ def fit_logistic(
     def loss(coef: Tensor) -> tuple[Tensor, Tensor]:
         slopes, intercept = coef[:, :-1], coef[:, -1:]
         log_probabilities = (rows @ slopes + unit * intercept).log_softmax(-1)
-        value = 0.5 * penalty * _dot(slopes, slopes) - _dot(log_probabilities * weights, one_hot)
+        value = 0.5 * _dot(penalty * slopes, slopes) - _dot(log_probabilities * weights, one_hot)
         errors = (log_probabilities.exp() - one_hot) * weights
         return value, torch.cat([rows.mT @ errors + penalty * slopes, unit * errors.sum(1, keepdim=True)], dim=1)
 
     start = rows.new_zeros(len(rows), rows.shape[2] + 1, n_classes)
-    step_size = 1 / (penalty + curvature)[:, None, None]
-    coef = _minimise(loss, start, step_size, _TOLERANCE * weights.sum(1, keepdim=True))
+    step_size = 1 / (strength + curvature)[:, None, None]
+    coef = _minimise(loss, start, step_size, tolerance * weights.sum(1, keepdim=True))
     slopes = coef[:, :-1] if basis is None else basis @ coef[:, :-1]
     return slopes.mT, (unit * coef[:, -1:])[:, 0]
 
