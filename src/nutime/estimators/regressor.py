@@ -195,8 +195,9 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
 def _check_targets(y: Any, n_series: int) -> Float64:
     if y is None:
         raise ValueError("a regressor requires y to be passed, but the target y is None")
-    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
-        raise ValueError(f"y should be a 1d array, got the shape {np.shape(y)}; fit one regressor per column")
+    shape = np.asarray(y).shape
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(f"y should be a 1d array, got the shape {shape}; fit one regressor per column")
     values = column_or_1d(y, warn=True)
     if len(values) != n_series:
         raise ValueError(f"y has {len(values)} targets but X has {n_series} series")
