@@ -171,6 +171,7 @@ def fit(
     if "label" not in first.columns:
         raise ValueError(f"{source}: has no labels; name their column with --label, or with --target for numbers")
     encoder = _load_encoder(weights, device)
+    labels: NDArray[Any]
     training_set, labels, unlabelled = _labelled(chunks)
     series = training_set.series
 
@@ -213,7 +214,7 @@ def fit(
         measured = validate(make, embedded, labels, parts, lambda done, total: fitting(done, total + 1))
         model = make().fit(embedded, labels).set_params(verbose=False)
     if isinstance(model, NuTimeRegressor):
-        if target != OWN_LABELS:
+        if target and target != OWN_LABELS:
             model.target_name_ = target
         document, page = summaries.number_pages(measured, method)
         heading = f"targets from {labels.min():.4g} to {labels.max():.4g}"

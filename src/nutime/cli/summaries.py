@@ -109,13 +109,13 @@ class NumberSummary:
         low, high = self._range
         document: dict[str, Any] = {"predicted": {"mean": self._mean, "min": float(low), "max": float(high)}}
         page: list[RenderableType] = [f"Predicted: {low:.4g} to {high:.4g}, mean {self._mean:.4g}"]
-        labels, known, *bounds = (np.concatenate(parts) for parts in zip(*self._known or [([], [])], strict=True))
-        if len(labels):
-            errors, line = error_page(labels, known)
+        if any(len(chunk[0]) for chunk in self._known):
+            labels, predicted, *bounds = (np.concatenate(parts) for parts in zip(*self._known, strict=True))
+            errors, line = error_page(labels, predicted)
             document, page = document | errors, [*page, line]
-        if len(labels) and bounds:
-            document["coverage"] = float(np.mean((bounds[0] <= labels) & (labels <= bounds[1])))
-            page.append(f"Inside the interval: {percent(document['coverage'])} of the true numbers")
+            if bounds:
+                document["coverage"] = float(np.mean((bounds[0] <= labels) & (labels <= bounds[1])))
+                page.append(f"Inside the interval: {percent(document['coverage'])} of the true numbers")
         return document, page
 
 

@@ -145,7 +145,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         model = np.empty(len(targets), np.intp)
         for index, rows in enumerate(left_out):
             model[rows] = index
-        return errors[model, np.arange(len(targets))]
+        return np.asarray(errors[model, np.arange(len(targets))])
 
     def predict(self, X: SeriesLike | EmbeddedSeries) -> Float64:
         """Return the predicted number of each series."""
@@ -154,7 +154,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
             numbers = self.model_.logits(self._features(given, self.model_.coef.shape[1]))[:, 0]
         else:
             numbers = self.model_.numbers(self.encoder_, series_of(given), self._probe_embedding(given)).mean(0)
-        return self.target_mean_ + self.target_scale_ * numbers
+        return np.asarray(self.target_mean_ + self.target_scale_ * numbers)
 
     def predict_interval(self, X: SeriesLike | EmbeddedSeries, coverage: float = 0.9) -> Float64:
         """Return ``(n, 2)``, lower and upper bounds that contain the number with a probability of ``coverage``.

@@ -81,7 +81,7 @@ class TrainingSet:
         weights = self.sample_weight
         if self.class_weight is not None:
             weights = weights * self.class_weight[self.targets]
-        return weights / weights.mean()
+        return np.asarray(weights / weights.mean())
 
     def take(self, indices: ArrayLike) -> Self:
         """Return some of the series."""
@@ -181,7 +181,7 @@ def finetune(
     if data.embedding is None and config.trained != "scratch":
         data = replace(data, embedding=probe_features(encoder, data.series, reading))
     if members is None:
-        train, held_out = split_validation(data.targets, config.validation_fraction, seed)
+        train, held_out = split_validation(data.targets.astype(np.intp), config.validation_fraction, seed)
         members = np.tile(train, (config.n_estimators, 1))
         validation = data.take(held_out) if len(held_out) else validation
     training = _Training(encoder, data, config, seed, reading, members, first_model)
