@@ -13,6 +13,7 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,6 +110,7 @@ def plan_export(
     model: str | Path | NuTime | SeriesEstimator, pool: str | None = None, length: int | None = None
 ) -> Plan:
     """Return the module that :func:`export_onnx` traces; called directly, it returns the same outputs."""
+    import_module("torch.onnx.ops")  # registers the attention operator
     opened = storage.open_model(model) if isinstance(model, str | Path) else model
     if isinstance(opened, NuTime):
         return _plan_encoder(opened, pool, length)

@@ -184,11 +184,10 @@ def fit(
 
     if strategy == Strategy.FINETUNE and folds is None and holdout is None:
         holdout = HOLDOUT
-    strata = labels
     if target is not None:
         with _errors_about(source):
             labels = summaries.as_numbers(labels)
-        strata = np.zeros(len(labels))
+    strata: NDArray[Any] = labels if target is None else np.zeros(len(labels))
     if holdout is not None:
         parts, method = hold_out(strata, holdout, seed), {"holdout": holdout}
     else:

@@ -164,7 +164,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         of ``probe``). Like the coverage, they hold for new series of the same kind as those seen by ``fit``.
         """
         width = self.interval_half_width(coverage)
-        return self.predict(X)[:, None] + np.array([-width, width])
+        return np.asarray(self.predict(X)[:, None] + np.array([-width, width]))
 
     def interval_half_width(self, coverage: float = 0.9) -> float:
         """Return half of the width of the intervals of :meth:`predict_interval`."""
