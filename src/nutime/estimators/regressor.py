@@ -32,8 +32,8 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
     in float64.
 
     Args:
-        strategy: ``probe``: a ridge regression on the standardised embedding of the frozen encoder, whose penalty
-            has the smallest leave-one-out error; seconds on a CPU. ``finetune``: the encoder is trained together
+        strategy: ``probe``: a ridge regression on the standardised embedding of the frozen encoder, with the
+            penalty of the highest marginal likelihood; seconds on a CPU. ``finetune``: the encoder is trained together
             with a linear head, and the predictions are averaged with those of a probe; slower.
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
         pool: how tokens become the embedding that a probe reads, as in :meth:`nutime.NuTime.embed`.
