@@ -33,8 +33,8 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
 
     Args:
         strategy: ``probe``: a ridge regression on the standardised embedding of the frozen encoder, with the
-            penalty of the highest marginal likelihood; seconds on a CPU. ``finetune``: the encoder is trained together
-            with a linear head, and the predictions are averaged with those of a probe; slower.
+            penalty of the highest marginal likelihood; seconds on a CPU. ``finetune``: the encoder is trained
+            together with a linear head, and the predictions are averaged with those of a probe; slower.
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
         pool: how tokens become the embedding that a probe reads, as in :meth:`nutime.NuTime.embed`.
         length: points every series is resized to for a probe; ``auto`` follows the series.

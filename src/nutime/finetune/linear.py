@@ -194,9 +194,9 @@ def fit_logistic(
 def fit_ridge(rows: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Fit ridge regressions, each with the penalty of the highest marginal likelihood.
 
-    That is the (restricted) likelihood of the targets if the coefficients are drawn from a normal distribution. With
-    few series and much noise it is a safer choice than the smallest leave-one-out error, which varies more. A row's
-    leave-one-out error is its residual divided by 1 − its leverage. The scale of the weights has no effect.
+    That is the (restricted) likelihood of the targets if the coefficients are drawn from a normal distribution.
+    With few series and much noise it is a safer choice than the smallest leave-one-out error, which varies more. A
+    row's leave-one-out error is its residual divided by 1 − its leverage. The scale of the weights has no effect.
 
     Args:
         rows: ``(problems, n, d)`` standardised features.
