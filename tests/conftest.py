@@ -15,6 +15,7 @@ from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import NuTimeDetector
 from nutime.estimators.embedder import NuTimeEmbedder
+from nutime.estimators.regressor import NuTimeRegressor
 from nutime.model.config import NuTimeConfig
 
 torch.set_num_threads(1)  # the tensors of tests are small: threads would only wait for each other
@@ -28,6 +29,7 @@ KINDS = {
     "classifier": lambda encoder: NuTimeClassifier(encoder=encoder, random_state=0),
     "embedder": lambda encoder: NuTimeEmbedder(encoder=encoder),
     "clusterer": lambda encoder: NuTimeClusterer(encoder=encoder, n_clusters=2, random_state=0),
+    "regressor": lambda encoder: NuTimeRegressor(encoder=encoder),
     "detector": lambda encoder: NuTimeDetector(encoder=encoder, contamination=0.1),
 }
 

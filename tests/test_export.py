@@ -18,7 +18,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from typer.testing import CliRunner
 
-from nutime import NuTime, NuTimeClassifier, NuTimeClusterer, NuTimeConfig, NuTimeDetector, NuTimeEmbedder
+from nutime import (
+    NuTime,
+    NuTimeClassifier,
+    NuTimeClusterer,
+    NuTimeConfig,
+    NuTimeDetector,
+    NuTimeEmbedder,
+    NuTimeRegressor,
+)
 from nutime.cli.export import export
 from nutime.data.series import resample
 from nutime.export import CONTRACT, _Series, export_onnx, plan_export
@@ -371,6 +379,25 @@ def test_an_ensemble_trained_from_scratch_answers_without_probes(fine_tuned, exp
 def test_the_probes_of_an_ensemble_share_one_embedding(fine_tuned):
     networks = [part for part in plan_export(fine_tuned(1)).graph.modules() if isinstance(part, NuTime)]
     assert len(networks) == 3  # the two models and the pretrained encoder
+
+
+@pytest.mark.parametrize("strategy", ["probe", "finetune"])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_a_regressor_gives_numbers_and_half_widths_of_intervals(
+    encoder, exported, monkeypatch, strategy, channels
+):
+    monkeypatch.setattr("nutime.finetune.train.MIN_STEPS", 1)
+    series, labels = waves(20, channels)
+    targets = 1e12 + 1e3 * np.arange(20) * (labels == "slow")
+    settings = {"n_estimators": 2, "epochs": 2, "batch_size": 4, "random_state": 0}
+    regressor = NuTimeRegressor(strategy, encoder, **settings).fit(series, targets)
+    copy = exported(regressor)
+    fresh = [*waves(9, channels, seed=1)[0], series[0] * np.nan]
+    numbers = copy.run(fresh)["prediction"]
+    np.testing.assert_allclose(numbers[:-1] - 1e12, regressor.predict(fresh[:-1]) - 1e12, atol=1)
+    assert np.isnan(numbers[-1])
+    assert copy.about["interval_half_widths"]["0.9"] == regressor.interval_half_width(0.9)
+    assert "0.99" not in copy.about["interval_half_widths"]
 
 
 def test_an_embedder_gives_its_embedding(encoder, exported):

@@ -12,6 +12,7 @@ NAMES = [
     "NuTimeConfig",
     "NuTimeDetector",
     "NuTimeEmbedder",
+    "NuTimeRegressor",
     "NuTimeScanner",
     "NuTimeSegmenter",
     "load_dataset",

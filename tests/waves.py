@@ -6,6 +6,7 @@ import pytest
 OUTPUTS = (
     "predict",
     "predict_proba",
+    "predict_interval",
     "decision_function",
     "transform",
     "score_samples",

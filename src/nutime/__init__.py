@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from nutime.estimators.clusterer import NuTimeClusterer
     from nutime.estimators.detector import NuTimeDetector
     from nutime.estimators.embedder import NuTimeEmbedder
+    from nutime.estimators.regressor import NuTimeRegressor
     from nutime.model.config import NuTimeConfig
     from nutime.recordings.scanner import NuTimeScanner
     from nutime.recordings.segmenter import NuTimeSegmenter
@@ -24,6 +25,7 @@ _HOMES = {
     "NuTimeConfig": "nutime.model.config",
     "NuTimeDetector": "nutime.estimators.detector",
     "NuTimeEmbedder": "nutime.estimators.embedder",
+    "NuTimeRegressor": "nutime.estimators.regressor",
     "NuTimeScanner": "nutime.recordings.scanner",
     "NuTimeSegmenter": "nutime.recordings.segmenter",
     "load_dataset": "nutime.data.archives",
@@ -36,6 +38,7 @@ __all__ = [
     "NuTimeConfig",
     "NuTimeDetector",
     "NuTimeEmbedder",
+    "NuTimeRegressor",
     "NuTimeScanner",
     "NuTimeSegmenter",
     "load_dataset",

@@ -1,4 +1,4 @@
-"""Estimates of a classifier's quality on unseen series: cross-validation or a hold-out.
+"""Estimates of the quality of a classifier or regressor on unseen series: cross-validation or a hold-out.
 
 A class is never missing from training. Its series are distributed over the folds in turn, so that two of them
 suffice for any number of folds; the only series of a class is always used for training and never scored.
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from nutime.data.series import Array
 from nutime.estimators.base import EmbeddedSeries, take
 from nutime.estimators.classifier import NuTimeClassifier
+from nutime.estimators.regressor import NuTimeRegressor
 from nutime.progress import Report, no_report
 
 #: The fold of a series that is used for training in every round.
@@ -87,7 +88,7 @@ def hold_out(labels: NDArray[Any], share: float, seed: int) -> NDArray[np.intp]:
 
 
 def validate(
-    make: Callable[[], NuTimeClassifier],
+    make: Callable[[], NuTimeClassifier | NuTimeRegressor],
     X: list[Array] | EmbeddedSeries,
     labels: NDArray[Any],
     parts: NDArray[np.intp],
@@ -96,9 +97,9 @@ def validate(
     """Train on all folds but one and predict that one, for each fold in turn.
 
     Args:
-        make: returns an unfitted classifier.
+        make: returns an unfitted classifier or regressor.
         X: series as :func:`~nutime.data.series.as_series` returns them, or embedded once for all folds.
-        labels: one per series.
+        labels: one per series; for a regressor, float64.
         parts: the fold of each series, from :func:`deal_folds` or :func:`hold_out`.
         report: called with (rounds done, rounds in total).
 

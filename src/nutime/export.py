@@ -12,7 +12,8 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from nutime.estimators.base import SeriesEstimator
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import EQUAL, NuTimeDetector
+from nutime.estimators.regressor import NuTimeRegressor
 from nutime.finetune.ensemble import POOL, VARIANCE_EPSILON, Ensemble
 from nutime.finetune.linear import LinearProbe, embedding_size, selected_features
 from nutime.model.config import NuTimeConfig
@@ -42,6 +44,8 @@ CONTRACT = (
     "missing value and is interpolated. The outputs of a series with an infinite value, or with a channel of NaN "
     "alone, are NaN, and -1 for a label."
 )
+#: Coverages of the prediction intervals whose half-widths the file of a regressor contains.
+COVERAGES = (0.5, 0.8, 0.9, 0.95, 0.99)
 #: The first ONNX version with an attention operator.
 OPSET = 23
 
@@ -56,8 +60,9 @@ def export_onnx(
     """Write a model as an ONNX file; return its metadata, which the file contains as JSON under ``nutime``.
 
     Outputs: ``embedding`` for an encoder or a ``NuTimeEmbedder``; ``probabilities`` and ``label``
-    (an index into the metadata's ``classes``) for a classifier; ``distances`` and ``label`` for a clusterer;
-    ``anomaly_score`` for a detector, whose threshold is in the metadata.
+    (an index into the metadata's ``classes``) for a classifier; ``prediction`` for a regressor, with half-widths
+    of prediction intervals in the metadata; ``distances`` and ``label`` for a clusterer; ``anomaly_score`` for a
+    detector, whose threshold is in the metadata.
 
     Args:
         model: shipped weights by name, a folder of an encoder or of a fitted estimator, or such an object.
@@ -105,6 +110,7 @@ def plan_export(
     model: str | Path | NuTime | SeriesEstimator, pool: str | None = None, length: int | None = None
 ) -> Plan:
     """Return the module that :func:`export_onnx` traces; called directly, it returns the same outputs."""
+    import_module("torch.onnx.ops")  # registers the attention operator
     opened = storage.open_model(model) if isinstance(model, str | Path) else model
     if isinstance(opened, NuTime):
         return _plan_encoder(opened, pool, length)
@@ -126,6 +132,8 @@ def _plan_encoder(encoder: NuTime, pool: str | None, length: int | None) -> Plan
 def _plan_estimator(estimator: SeriesEstimator) -> Plan:
     check_is_fitted(estimator, "encoder_")
     encoder, channels = estimator.encoder_, estimator.n_channels_in_
+    if isinstance(estimator, NuTimeRegressor):
+        return _plan_regressor(estimator)
     if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, Ensemble):
         classes = _Classes(_finetuned(estimator.model_, encoder, channels))
         about = {"pool": POOL, "classes": estimator.classes_.tolist()}
@@ -143,6 +151,22 @@ def _plan_estimator(estimator: SeriesEstimator) -> Plan:
         model, outputs = _Anomalies(embedding, estimator), ["anomaly_score"]
         about["threshold"] = 1 - estimator.contamination
     return Plan(_Graph(model), channels, outputs, about)
+
+
+def _plan_regressor(regressor: NuTimeRegressor) -> Plan:
+    encoder, channels = regressor.encoder_, regressor.n_channels_in_
+    if isinstance(regressor.model_, Ensemble):
+        heads, pool = _finetuned(regressor.model_, encoder, channels), POOL
+    else:
+        embedding = _Embedding(encoder.config, encoder.state_dict(), regressor.reading_)
+        heads, pool = [_probe(embedding, regressor.model_, channels)], regressor.reading_.pool
+    widths = {}
+    for coverage in COVERAGES:
+        with suppress(ValueError):  # too few series for it
+            widths[str(coverage)] = regressor.interval_half_width(coverage)
+    about = {"pool": pool, "target": getattr(regressor, "target_name_", None), "interval_half_widths": widths}
+    numbers = _Numbers(heads, regressor.target_mean_, regressor.target_scale_)
+    return Plan(_Graph(numbers, torch.float64), channels, ["prediction"], about)
 
 
 # ---- the network -----------------------------------------------------------------------------------------
@@ -267,6 +291,18 @@ class _Classes(nn.Module):
         return probabilities, probabilities.argmax(-1)
 
 
+class _Numbers(nn.Module):
+    """Mean number over all heads; there are as many probes as other heads."""
+
+    def __init__(self, heads: Sequence[_Heads], mean: float, scale: float) -> None:
+        super().__init__()
+        self.heads, self.mean, self.scale = nn.ModuleList(heads), mean, scale
+
+    def forward(self, series: _Series) -> Tensor:
+        numbers = torch.cat([heads(series) for heads in self.heads]).mean(0).squeeze(-1)
+        return self.mean + self.scale * numbers
+
+
 class _Clusters(nn.Module):
     """Distances to all cluster centres, and the nearest centre."""
 
@@ -329,21 +365,20 @@ def _float64(values: Any) -> Tensor:
 class _Graph(nn.Module):
     """Raw series to outputs. A graph cannot raise: outputs of invalid series are NaN, and -1 for labels."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.dtype = model, dtype
 
     def forward(self, series: Tensor) -> tuple[Tensor, ...]:
         known = ~series.isnan()
         valid = known.any(-1).all(-1) & ~series.isinf().any(-1).any(-1)
         outputs = self.model(_Series.of(series, known))
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        return tuple(_where_valid(valid, output) for output in outputs)
+        return tuple(self._where_valid(valid, output) for output in outputs)
 
-
-def _where_valid(valid: Tensor, output: Tensor) -> Tensor:
-    output, invalid = (output.float(), torch.nan) if output.is_floating_point() else (output, -1)
-    return torch.where(valid.reshape(-1, *[1] * (output.dim() - 1)), output, invalid)
+    def _where_valid(self, valid: Tensor, output: Tensor) -> Tensor:
+        output, invalid = (output.to(self.dtype), torch.nan) if output.is_floating_point() else (output, -1)
+        return torch.where(valid.reshape(-1, *[1] * (output.dim() - 1)), output, invalid)
 
 
 def _fill_gaps(series: Tensor, known: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from nutime import NuTimeClassifier, NuTimeClusterer, NuTimeDetector, NuTimeEmbedder
+from nutime import NuTimeClassifier, NuTimeClusterer, NuTimeDetector, NuTimeEmbedder, NuTimeRegressor
 from nutime.batch.source import CHUNK_SIZE
 from nutime.cli import main, progress
 from nutime.cli.options import SHIPPED, Pool
@@ -701,3 +701,94 @@ def test_other_sensors_than_those_of_fit_are_refused_by_name(nutime, weights, tm
     assert done.code
     assert "pressure" in done.err
     assert "temperature" in done.err
+
+
+# ---- numbers ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    """Write waves whose column ``speed`` is the logarithm of their amplitude."""
+    rng = np.random.default_rng(0)
+    y = rng.uniform(-1, 1, 40)
+    X = np.exp(y)[:, None] * np.sin(np.linspace(0, 12, 40) + rng.uniform(0, 6, (40, 1)))
+    return write_csv(tmp_path / "numbers.csv", X, [*y.round(4).astype(str)[:38], "", "?"])
+
+
+def test_fit_with_a_target_trains_a_regressor_that_predict_applies(nutime, numbers, weights, tmp_path):
+    model, out = tmp_path / "model", tmp_path / "out.csv"
+    options = ["--target", "speed", "--id", "patient", "--weights", weights, "--json"]
+    done = nutime("fit", numbers, "-o", model, *options)
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    assert (document["series"], document["unlabelled"], document["folds"]) == (38, 2, 5)
+    assert 0.5 < document["r2"] < 1
+    chosen = ["--label", "speed", "--id", "patient"]
+    done = nutime("predict", model, numbers, "-o", out, "--interval", "0.9", *chosen)
+    assert done.code == 0, done.err
+    assert "RMSE: " in done.out
+    assert "Inside the interval: " in done.out
+    rows = read_rows(out)
+    assert list(rows[0]) == ["id", "label", "predicted", "lower", "upper"]
+    X = [list(row.values())[2:] for row in read_rows(numbers)]
+    expected = NuTimeRegressor.load(model).predict_interval(list(np.array(X, float)), 0.9)
+    np.testing.assert_allclose([[float(row["lower"]), float(row["upper"])] for row in rows], expected, rtol=1e-5)
+
+
+def test_the_page_of_fit_states_the_errors_of_numbers(nutime, numbers, weights, tmp_path):
+    done = nutime(
+        "fit", numbers, "-o", tmp_path / "m", "--target", "speed", "--id", "patient", "--weights", weights
+    )
+    assert done.code == 0, done.err
+    assert "targets from -0.9" in done.out
+    assert "R²: 0." in done.out
+    assert "by 5-fold cross-validation" in done.out
+
+
+def test_a_column_with_what_the_model_predicts_is_not_read_as_values(nutime, numbers, weights, tmp_path):
+    model = tmp_path / "model"
+    options = ["--id", "patient", "--weights", weights]
+    assert nutime("fit", numbers, "-o", model, "--target", "speed", *options).code == 0
+    full = tmp_path / "full.csv"
+    full.write_text("\n".join(numbers.read_text().splitlines()[:30]) + "\n")
+    done = nutime("predict", model, full, "-o", tmp_path / "out.csv", "--id", "patient")
+    assert done.code == 1
+    assert "column 'speed' holds what the model predicts; give --label speed" in done.err
+
+
+def test_the_labels_of_a_file_without_columns_are_numbers_with_target_label(nutime, weights, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "set.npz", X=rng.normal(size=(20, 30)), y=np.linspace(5, 9, 20))
+    options = ["-o", tmp_path / "model", "--weights", weights]
+    done = nutime("fit", tmp_path / "set.npz", *options)
+    assert done.code == 1
+    assert (
+        "20 distinct numbers for 20 series; to predict numbers, use NuTimeRegressor or nutime fit --target"
+        in done.err
+    )
+    assert not (tmp_path / "model").exists()
+    done = nutime("fit", tmp_path / "set.npz", "--target", "label", *options)
+    assert done.code == 0, done.err
+    assert "targets from 5 to 9" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (["--target", "speed", "--label", "speed"], 2, "choose one of them"),
+        (["--target", "speed", "--class-weight", "balanced"], 2, "numbers have no classes"),
+        (["--target", "sped"], 1, "speed"),
+        (["--target", "patient"], 1, "'p0' is not a number"),
+    ],
+)
+def test_mistakes_about_targets_are_one_line(nutime, numbers, weights, tmp_path, arguments, code, reason):
+    done = nutime("fit", numbers, "-o", tmp_path / "model", "--weights", weights, *arguments)
+    assert done.code == code
+    assert reason in done.err
+
+
+def test_intervals_are_for_numbers(nutime, train, weights, chosen, tmp_path):
+    NuTimeClassifier(encoder=weights).fit(*waves()).save(tmp_path / "model")
+    done = nutime("predict", tmp_path / "model", train, "-o", tmp_path / "out.csv", "--interval", "0.9", *chosen)
+    assert done.code == 2
+    assert "predicts no numbers" in done.err

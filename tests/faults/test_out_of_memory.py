@@ -21,7 +21,7 @@ def short(monkeypatch):
 def room_for(monkeypatch):
     """Return a function that limits how many series fit a pass, and the sizes that were tried since."""
     tried = []
-    forward = trainer.training_logits
+    forward = trainer.training_outputs
 
     def limit(series):
         def failing(config, state, views, seeds, **options):
@@ -30,7 +30,7 @@ def room_for(monkeypatch):
                 raise torch.OutOfMemoryError("out of memory")
             return forward(config, state, views, seeds, **options)
 
-        monkeypatch.setattr(trainer, "training_logits", failing)
+        monkeypatch.setattr(trainer, "training_outputs", failing)
         return tried
 
     return limit

@@ -15,7 +15,7 @@ import pytest
 import torch
 from running import PROGRAM, TINY, serving, stream_of, walks
 
-from nutime import NuTime, NuTimeClassifier, NuTimeClusterer, NuTimeDetector
+from nutime import NuTime, NuTimeClassifier, NuTimeClusterer, NuTimeDetector, NuTimeRegressor
 
 ARROW = "application/vnd.apache.arrow.stream"
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "serve_load.py"
@@ -86,6 +86,14 @@ def test_every_estimator_has_its_own_endpoint(encoder, tmp_path):
             assert {len(column) for column in answer.values()} == {20}
             assert_refused(client.post(path, json={"series": [[[1, 2], [3, 4]]]}), 422, "2 channel(s)")
             assert client.post("/embed", json={"series": X.tolist()}).status_code == 404
+
+
+def test_a_regressor_predicts_numbers(encoder, tmp_path):
+    X = walks(20)
+    regressor = NuTimeRegressor(encoder=encoder).fit(X, X.mean(axis=1))
+    with serving(regressor.save(tmp_path / "model")) as (client, _):
+        answer = client.post("/predict", json={"series": X.tolist()}).json()
+    np.testing.assert_allclose(answer["predicted"], regressor.predict(X))
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from nutime.estimators.base import EmbeddedSeries
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import NuTimeDetector
+from nutime.estimators.regressor import NuTimeRegressor
 
 #: Called with the extent and the results of every chunk, in the order of the input.
 Observe: TypeAlias = Callable[[Extent, Results], None]
@@ -25,38 +26,50 @@ def ignore(extent: Extent, columns: Results) -> None:
     """Do nothing with a chunk of results."""
 
 
-def apply_model(model: Any, chunks: Iterable[Chunk], out: str, *, observe: Observe = ignore) -> None:
+def apply_model(
+    model: Any,
+    chunks: Iterable[Chunk],
+    out: str,
+    *,
+    interval: float | None = None,
+    observe: Observe = ignore,
+) -> None:
     """Apply a model to every chunk, and write the results as :func:`~nutime.batch.results.open_results` does.
 
     Args:
         model: an encoder or a fitted estimator.
         chunks: the input; one chunk at a time is held in memory.
         out: where results are written.
+        interval: for a regressor, the coverage of prediction intervals; none unless given.
         observe: called after every chunk.
     """
     with open_results(out) as write:
         for chunk in chunks:
-            columns = chunk_results(model, chunk)
+            columns = chunk_results(model, chunk, interval)
             write(columns, chunk.part)
             observe(Extent.of(chunk.series), columns)
 
 
-def chunk_results(model: Any, chunk: Chunk) -> Results:
+def chunk_results(model: Any, chunk: Chunk, interval: float | None = None) -> Results:
     """Return ids, labels and the model's results for a chunk; an error begins with the address of the chunk."""
     try:
-        return {**chunk.columns, **result_columns(model, chunk.named_series)}
+        return {**chunk.columns, **result_columns(model, chunk.named_series, interval)}
     except ValueError as error:  # for example, other channels than the model was fitted with
         raise ValueError(f"{chunk.address}: {error}") from None
 
 
-def result_columns(model: Any, series: list[Array] | SeriesSet | EmbeddedSeries) -> Results:
+def result_columns(
+    model: Any, series: list[Array] | SeriesSet | EmbeddedSeries, interval: float | None = None
+) -> Results:
     """Return a model's results as columns with one row per series.
 
     Args:
         model: an encoder (vectors of whole series, ``e``) or a fitted estimator: class and probabilities
-            (``predicted``, ``p_…``), ``cluster``, ``score`` and ``is_anomaly``, or vectors.
+            (``predicted``, ``p_…``), a number (``predicted``, and ``lower`` and ``upper``), ``cluster``, ``score``
+            and ``is_anomaly``, or vectors.
         series: finite series, as :func:`~nutime.data.series.as_series` returns them; for an estimator they may be
             embedded already.
+        interval: for a regressor, the coverage of prediction intervals; none unless given.
     """
     match model:
         case NuTime():
@@ -67,6 +80,12 @@ def result_columns(model: Any, series: list[Array] | SeriesSet | EmbeddedSeries)
             names = _label_texts(model.classes_)
             columns = {f"p_{name}": column for name, column in zip(names, probabilities.T, strict=True)}
             return {"predicted": names[probabilities.argmax(axis=1)], **columns}
+        case NuTimeRegressor():
+            predicted = model.predict(series)
+            if interval is None:
+                return {"predicted": predicted}
+            width = model.interval_half_width(interval)
+            return {"predicted": predicted, "lower": predicted - width, "upper": predicted + width}
         case NuTimeClusterer():
             return {"cluster": model.predict(series)}
         case NuTimeDetector():

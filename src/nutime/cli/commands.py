@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from nutime import NuTime, NuTimeClassifier
+    from nutime import NuTime, NuTimeClassifier, NuTimeRegressor
     from nutime.batch.results import Results
     from nutime.batch.source import Chunk, Extent, Source, SourceOptions
     from nutime.cli import summaries
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 HOLDOUT = 0.2
+OWN_LABELS = "label"  # the --target of files whose labels are not a column
 
 
 class Strategy(StrEnum):
@@ -104,6 +105,14 @@ def fit(
         str, typer.Option("--out", "-o", metavar="MODEL_DIR", show_default=False, help="Folder of the model.")
     ],
     read: SourceOptions,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            show_default=False,
+            help="Predict numbers: name or position of their column; label for the labels of other files.",
+        ),
+    ] = None,
     strategy: Annotated[
         Strategy, typer.Option(help="Train a linear model on the frozen encoder, or the whole network.")
     ] = Strategy.PROBE,
@@ -111,7 +120,8 @@ def fit(
         int | None, typer.Option(min=1, show_default=False, help="For finetune: passes over the series (100).")
     ] = None,
     n_estimators: Annotated[
-        int | None, typer.Option(min=1, show_default=False, help="For finetune: models to average (1).")
+        int | None,
+        typer.Option(min=1, show_default=False, help="For finetune: models to average (1; 5 with --target)."),
     ] = None,
     n_models: Annotated[int | None, typer.Option(min=1, hidden=True)] = None,
     class_weight: Annotated[
@@ -131,7 +141,8 @@ def fit(
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a classifier and validate it: by 5-fold cross-validation, or for finetune on 20 % held out.
+    """Train a classifier or, with --target, a regressor, and validate it: by 5-fold cross-validation, or for
+    finetune on 20 % held out.
 
     The model that is saved is trained on all labelled series. Of a set with a training and a test part, only the
     training part is read.
@@ -145,6 +156,12 @@ def fit(
         raise typer.BadParameter("choose one of them", param_hint="--holdout, --folds")
     if holdout is not None and not 0 < holdout < 1:
         raise typer.BadParameter("must be between 0 and 1", param_hint="--holdout")
+    if target is not None and read.get("label_column") is not None:
+        raise typer.BadParameter("choose one of them", param_hint="--label, --target")
+    if target is not None and class_weight is not None:
+        raise typer.BadParameter("numbers have no classes", param_hint="--class-weight, --target")
+    if target not in (None, OWN_LABELS):
+        read = {**read, "label_column": target}
 
     from nutime.batch.results import check_folder
     from nutime.batch.source import Extent, Source
@@ -152,22 +169,29 @@ def fit(
     check_folder(out, force)
     first, chunks = Source(source, read, "train").opened()
     if "label" not in first.columns:
-        raise ValueError(f"{source}: has no labels; name their column with --label")
+        raise ValueError(f"{source}: has no labels; name their column with --label, or with --target for numbers")
     encoder = _load_encoder(weights, device)
+    labels: NDArray[Any]
     training_set, labels, unlabelled = _labelled(chunks)
     series = training_set.series
 
-    from nutime import NuTimeClassifier
+    import numpy as np
+
+    from nutime import NuTimeClassifier, NuTimeRegressor
     from nutime.cli import summaries
     from nutime.estimators.base import EmbeddedSeries
     from nutime.evaluate import deal_folds, hold_out, validate
 
     if strategy == Strategy.FINETUNE and folds is None and holdout is None:
         holdout = HOLDOUT
+    if target is not None:
+        with _errors_about(source):
+            labels = summaries.as_numbers(labels)
+    strata: NDArray[Any] = labels if target is None else np.zeros(len(labels))
     if holdout is not None:
-        parts, method = hold_out(labels, holdout, seed), {"holdout": holdout}
+        parts, method = hold_out(strata, holdout, seed), {"holdout": holdout}
     else:
-        parts = deal_folds(labels, folds or FOLDS, seed)
+        parts = deal_folds(strata, folds or FOLDS, seed)
         method = {"folds": int(parts.max()) + 1}
     given: dict[str, Any] = {
         "length": length,
@@ -179,19 +203,27 @@ def fit(
     with progress_bars() as new_bar, _errors_about(source):
         embedding, training, fitting = new_bar("embedding", len(series)), new_bar("training"), new_bar("fitting")
 
-        def make() -> NuTimeClassifier:
-            return NuTimeClassifier(strategy.value, encoder, random_state=seed, verbose=training, **given)  # type: ignore[arg-type]
+        def make() -> NuTimeClassifier | NuTimeRegressor:
+            kind = NuTimeClassifier if target is None else NuTimeRegressor
+            return kind(strategy.value, encoder, random_state=seed, verbose=training, **given)  # type: ignore[arg-type]
 
         pool = make().pool
         embedded = EmbeddedSeries.embed(training_set, encoder, pool, length=length or "auto", verbose=embedding)
         # The last fit, on all series, comes after the folds.
         measured = validate(make, embedded, labels, parts, lambda done, total: fitting(done, total + 1))
-        classifier = make().fit(embedded, labels).set_params(verbose=False)
-    classifier.save(out)
-    document, page = summaries.validation_pages(measured, method)
-    classes = classifier.classes_.tolist()
-    document = {"model": out, "series": len(series), "classes": classes, "unlabelled": unlabelled, **document}
-    heading = f"{summaries.input_line(source, Extent.of(series))}, {len(classes)} classes"
+        model = make().fit(embedded, labels).set_params(verbose=False)
+    if isinstance(model, NuTimeRegressor):
+        if target and target != OWN_LABELS:
+            model.target_name_ = target
+        document, page = summaries.number_pages(measured, method)
+        heading = f"targets from {labels.min():.4g} to {labels.max():.4g}"
+    else:
+        document, page = summaries.validation_pages(measured, method)
+        document["classes"] = model.classes_.tolist()
+        heading = f"{len(model.classes_)} classes"
+    model.save(out)
+    document = {"model": out, "series": len(series), "unlabelled": unlabelled, **document}
+    heading = f"{summaries.input_line(source, Extent.of(series))}, {heading}"
     if unlabelled:
         heading += f"; {unlabelled:,} series without a label left out"
     summaries.show(document, [heading, *page, *summaries.next_steps(out, source)], as_json, out)
@@ -206,15 +238,23 @@ def predict(
     source: Input,
     out: Output,
     read: SourceOptions,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="COVERAGE",
+            show_default=False,
+            help="For numbers: add bounds that contain the true number with this probability (0.9).",
+        ),
+    ] = None,
     engine: EngineOption = Engine.LOCAL,
     workers: Workers = None,
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
-    """Apply a model to series: class and probabilities, or cluster, or anomaly score.
+    """Apply a model to series: class and probabilities, or number, or cluster, or anomaly score.
 
     Of a set with a training and a test part, only the test part is read. Where the series have labels, the
-    accuracy of a classifier is printed.
+    accuracy of a classifier or the error of a regressor is printed.
 
     Example: `nutime predict model new.csv -o predictions.csv`
     """
@@ -226,13 +266,21 @@ def predict(
     if not Path(model, "estimator.json").is_file():
         raise ValueError(f"{model}: is not a folder saved by nutime fit, cluster or detect (no estimator.json)")
     series = Source(source, read, "test")
-    _, chunks = series.opened()
+    first, chunks = series.opened()
 
+    from nutime import NuTimeRegressor
     from nutime.devices import usable_device
     from nutime.estimators import storage
 
     estimator = storage.load(model, usable_device(device))
-    document, page = _apply(estimator, series, chunks, out, engine, workers)
+    if interval is not None:
+        if not isinstance(estimator, NuTimeRegressor):
+            raise typer.BadParameter(f"{model} predicts no numbers", param_hint="--interval")
+        estimator.interval_half_width(interval)  # refuses a coverage that there are too few series for
+    target = getattr(estimator, "target_name_", None)
+    if target in [*(first.data.channel_names or []), *(first.data.feature_names or [])]:
+        raise ValueError(f"{source}: column {target!r} holds what the model predicts; give --label {target}")
+    document, page = _apply(estimator, series, chunks, out, engine, workers, interval=interval)
     summaries.show({**document, "model": model}, page, as_json, out)
 
 
@@ -355,6 +403,7 @@ def _apply(
     out: str,
     engine: Engine,
     workers: int | None,
+    interval: float | None = None,
 ) -> summaries.Pages:
     """Apply a model with the chosen engine, and summarise the results as JSON and as a page."""
     from nutime.batch.apply import apply_model
@@ -375,9 +424,9 @@ def _apply(
             report(extents[0].series, total)
 
         if engine == Engine.RAY:
-            apply_model_with_ray(model, source, out, workers=workers, observe=observe)
+            apply_model_with_ray(model, source, out, interval=interval, workers=workers, observe=observe)
         else:
-            apply_model(model, chunks, out, observe=observe)
+            apply_model(model, chunks, out, interval=interval, observe=observe)
     document, page = summary.pages()
     page = [summaries.input_line(source.address, extents[0]), *page, summaries.output_line(out, names)]
     return {"out": out, "series": extents[0].series, **document}, page

@@ -18,6 +18,7 @@ import numpy as np
 from nutime.batch.results import STANDARD, Results, flatten
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from rich.console import RenderableType
     from rich.table import Table
 
@@ -84,6 +85,40 @@ class ClassSummary:
         return document, page
 
 
+class NumberSummary:
+    """The range of the predicted numbers and, where the true ones are known, the errors."""
+
+    def __init__(self) -> None:
+        self._series, self._mean, self._range = 0, 0.0, (np.inf, -np.inf)
+        self._known: list[tuple[NDArray[Any], ...]] = []
+
+    def add(self, columns: Results) -> None:
+        """Add a chunk of results; where the true numbers are known, they are kept with the predictions."""
+        predicted = columns["predicted"]
+        self._series += len(predicted)
+        self._mean += float(np.sum(predicted - self._mean)) / self._series
+        self._range = min(self._range[0], predicted.min()), max(self._range[1], predicted.max())
+        if "label" in columns:
+            labels = as_numbers(columns["label"])
+            bounds = [columns[name] for name in ("lower", "upper") if name in columns]
+            known = ~np.isnan(labels)
+            self._known.append(tuple(values[known] for values in (labels, predicted, *bounds)))
+
+    def pages(self) -> Pages:
+        """Return the range of the predictions, and the errors."""
+        low, high = self._range
+        document: dict[str, Any] = {"predicted": {"mean": self._mean, "min": float(low), "max": float(high)}}
+        page: list[RenderableType] = [f"Predicted: {low:.4g} to {high:.4g}, mean {self._mean:.4g}"]
+        if any(len(chunk[0]) for chunk in self._known):
+            labels, predicted, *bounds = (np.concatenate(parts) for parts in zip(*self._known, strict=True))
+            errors, line = error_page(labels, predicted)
+            document, page = document | errors, [*page, line]
+            if bounds:
+                document["coverage"] = float(np.mean((bounds[0] <= labels) & (labels <= bounds[1])))
+                page.append(f"Inside the interval: {percent(document['coverage'])} of the true numbers")
+        return document, page
+
+
 class ClusterSummary:
     """The sizes of the clusters."""
 
@@ -137,11 +172,13 @@ class AnomalySummary:
 
 def summary_for(model: Any) -> Summary:
     """Return an empty summary for the results of an encoder or a fitted estimator."""
-    from nutime import NuTimeClassifier, NuTimeClusterer, NuTimeDetector
+    from nutime import NuTimeClassifier, NuTimeClusterer, NuTimeDetector, NuTimeRegressor
 
     match model:
         case NuTimeClassifier():
             return ClassSummary()
+        case NuTimeRegressor():
+            return NumberSummary()
         case NuTimeClusterer():
             return ClusterSummary(len(model.cluster_centers_))
         case NuTimeDetector():
@@ -161,10 +198,7 @@ def validation_pages(measured: Validation | None, method: dict[str, float]) -> P
         "macro_f1": measured.macro_f1,
         "confusion": measured.confusion.tolist(),
     }
-    if "folds" in method:
-        how = f"by {method['folds']}-fold cross-validation"
-    else:
-        how = f"on {100 * method['holdout']:g} % of every class, held out"
+    how = _method(method, " of every class")
     page: list[RenderableType] = [
         f"Accuracy: {percent(measured.accuracy)} ({measured.correct:,} of {len(measured.labels):,}), "
         f"macro-F1: {percent(measured.macro_f1)}, {how}"
@@ -172,6 +206,40 @@ def validation_pages(measured: Validation | None, method: dict[str, float]) -> P
     if unscored := sorted(set(measured.classes.tolist()) - set(measured.labels.tolist())):
         page.append(f"Not measured, because they have a single series: {', '.join(unscored)}")
     return document, [*page, *_confusions(measured)]
+
+
+def number_pages(measured: Validation | None, method: dict[str, float]) -> Pages:
+    """Summarise the errors of predicted numbers on series not trained on; ``method`` as above."""
+    if measured is None:
+        return {"rmse": None}, ["Errors: not measured, because there is a single series."]
+    document, line = error_page(measured.labels, measured.predicted)
+    return {**method, "validated": len(measured.labels), **document}, [f"{line}, {_method(method)}"]
+
+
+def error_page(labels: NDArray[np.float64], predicted: NDArray[np.float64]) -> tuple[dict[str, Any], str]:
+    """Return the errors of predicted numbers as JSON and as a line."""
+    errors, spread = predicted - labels, float(np.std(labels))
+    rmse, mae = float(np.sqrt(np.mean(errors**2))), float(np.mean(np.abs(errors)))
+    r2 = 1 - (rmse / spread) ** 2 if spread else None  # not defined for a constant
+    line = f"RMSE: {rmse:.4g}, MAE: {mae:.4g}, R²: {'not defined' if r2 is None else f'{r2:.3f}'}"
+    return {"rmse": rmse, "mae": mae, "r2": r2}, line
+
+
+def as_numbers(labels: NDArray[Any]) -> NDArray[np.float64]:
+    """Return labels of a file as numbers, NaN for a series without a label."""
+    numbers = np.full(len(labels), np.nan)
+    for index, text in enumerate(labels.tolist()):
+        try:
+            numbers[index] = float(text or "nan")
+        except ValueError:
+            raise ValueError(f"{text!r} is not a number, as the targets of a regressor are") from None
+    return numbers
+
+
+def _method(method: dict[str, float], share_of: str = "") -> str:
+    if "folds" in method:
+        return f"by {method['folds']}-fold cross-validation"
+    return f"on {100 * method['holdout']:g} %{share_of}, held out"
 
 
 def _confusions(measured: Validation) -> list[RenderableType]:

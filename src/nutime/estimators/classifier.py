@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,18 +17,17 @@ from sklearn.utils.validation import column_or_1d
 from nutime.checks import check_number
 from nutime.data.series import SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
-from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, SeriesEstimator, series_of, take
-from nutime.finetune.ensemble import Ensemble
+from nutime.estimators.base import EmbeddedSeries, Float64, series_of, take
+from nutime.estimators.supervised import SupervisedEstimator, check_weights
 from nutime.finetune.linear import LinearProbe
-from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune, seed_from
+from nutime.finetune.train import TrainingSet, finetune, seed_from
 from nutime.model.reading import AUTO, Length
 
-#: The values of the parameter ``strategy``.
-STRATEGIES = ("probe", "finetune")
-_HISTORY = "history."  # before the names of its arrays in a saved model
+#: Fewer distinct numbers than this are classes.
+_MIN_DISTINCT = 10
 
 
-class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
+class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[misc]
     """Classify series of any length, scale and number of channels.
 
     ``X`` is any form of :mod:`nutime.data.series`, or :class:`~nutime.estimators.base.EmbeddedSeries`; NaN is
@@ -70,10 +68,6 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
     """
 
     classes_: NDArray[Any]
-    model_: LinearProbe | Ensemble
-    history_: dict[str, Float64]
-    n_epochs_: int
-    stopped_early_: bool
     _fitted = ("model_", "classes_")
 
     def __init__(
@@ -115,10 +109,11 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
 
     def fit(self, X: SeriesLike | EmbeddedSeries, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from labelled series; those of weight 0 are ignored."""
+        check_number("C", self.C, "(0, inf)")
         config = self._finetune_config()
         given = self._start_fit(X)
         labels = _check_labels(y, len(given))
-        weights = _check_weights(sample_weight, len(given))
+        weights = check_weights(sample_weight, len(given))
         used = np.flatnonzero(weights)
         given, weights = take(given, used), weights[used]
         classes, targets = _encode(labels[used])
@@ -157,39 +152,6 @@ class NuTimeClassifier(ClassifierMixin, SeriesEstimator):  # type: ignore[misc]
             return self.model_.logits(self._features(given, self.model_.coef.shape[1]))
         return self.model_.logits(self.encoder_, series_of(given), self._probe_embedding(given))
 
-    def _probe_embedding(self, X: Any) -> NDArray[np.float32] | None:
-        """Return the embedding that probes beside fine-tuned models read, if it is known."""
-        return X.embedding if isinstance(X, EmbeddedSeries) else None
-
-    def _finetune_config(self) -> FinetuneConfig:
-        """Check all parameters, and return those of fine-tuning."""
-        if self.strategy not in STRATEGIES:
-            raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}; got {self.strategy!r}")
-        check_number("C", self.C, "(0, inf)")
-        names = {field.name for field in fields(FinetuneConfig)}
-        params = self.get_params(deep=False)
-        return FinetuneConfig(**{name: value for name, value in params.items() if name in names})
-
-    def _set_history(self, history: Mapping[str, Float64], stopped_early: bool) -> None:
-        self.history_, self.n_epochs_, self.stopped_early_ = dict(history), len(history["loss"]), stopped_early
-
-    def _arrays(self) -> Arrays:
-        history: dict[str, NDArray[Any]] = {}
-        if isinstance(self.model_, Ensemble) and hasattr(self, "history_"):
-            history = {**self.history_, "stopped_early": np.array(self.stopped_early_)}
-        return self.model_.arrays() | {_HISTORY + name: values for name, values in history.items()}
-
-    def _restore(self, arrays: Arrays) -> None:
-        if self.strategy == "probe":
-            self.model_ = LinearProbe.from_arrays(arrays)
-            return
-        history = {k.removeprefix(_HISTORY): v for k, v in arrays.items() if k.startswith(_HISTORY)}
-        state = {k: v for k, v in arrays.items() if not k.startswith(_HISTORY)}
-        self.model_ = Ensemble.from_arrays(state, self.reading_)
-        if history:  # models of format 1 have none
-            stopped_early = bool(history.pop("stopped_early"))
-            self._set_history(history, stopped_early)
-
 
 def _check_labels(y: Any, n_series: int) -> NDArray[Any]:
     if y is None:
@@ -202,9 +164,34 @@ def _check_labels(y: Any, n_series: int) -> NDArray[Any]:
     for index, label in enumerate(labels):
         if label is None or label != label:  # noqa: PLR0124, only NaN differs from itself
             raise ValueError(f"y has no label at series {index} ({label}); leave unlabelled series out")
+    _check_discrete(labels)
     if labels.dtype != object:
         check_classification_targets(labels)
     return labels
+
+
+def _check_discrete(labels: NDArray[Any]) -> None:
+    """Refuse numbers that are measured rather than class codes, also as text.
+
+    Fractions as floats are; as text, if more than half of them are distinct. Integers are if nearly all of them
+    are distinct and, unlike the codes of classes with one series each, not consecutive.
+    """
+    try:
+        distinct = np.unique(labels.astype(np.float64))
+    except (TypeError, ValueError):  # not numbers
+        return
+    if not np.isfinite(distinct).all():
+        return
+    share, span = len(distinct) / len(labels), distinct[-1] - distinct[0]
+    if (distinct % 1).any():
+        continuous = labels.dtype.kind == "f" or (len(distinct) >= _MIN_DISTINCT and share > 0.5)
+    else:
+        continuous = len(distinct) >= _MIN_DISTINCT and share > 0.9 and span > 2 * len(distinct)
+    if continuous:
+        raise ValueError(
+            f"Unknown label type: continuous, {len(distinct)} distinct numbers for {len(labels)} series; "
+            "to predict numbers, use NuTimeRegressor or nutime fit --target"
+        )
 
 
 def _encode(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -219,19 +206,6 @@ def _encode(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
 
 def _type_names(labels: Any) -> str:
     return " and ".join(sorted({type(label).__name__ for label in labels}))
-
-
-def _check_weights(sample_weight: Any, n_series: int) -> Float64:
-    if sample_weight is None:
-        return np.ones(n_series)
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n_series,):
-        raise ValueError(f"sample_weight has shape {weights.shape} but X has {n_series} series")
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise ValueError("sample_weight must hold finite numbers that are not negative")
-    if not weights.any():
-        raise ValueError("sample_weight is all zero; at least one weight must be positive")
-    return weights
 
 
 def _class_weights(

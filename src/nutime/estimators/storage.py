@@ -43,6 +43,7 @@ _HOMES = {
     "NuTimeClusterer": "nutime.estimators.clusterer",
     "NuTimeDetector": "nutime.estimators.detector",
     "NuTimeEmbedder": "nutime.estimators.embedder",
+    "NuTimeRegressor": "nutime.estimators.regressor",
 }
 #: Parameters by their names in format 1.
 _RENAMED = {"n_models": "n_estimators", "validation": "validation_fraction", "patience": "n_iter_no_change"}
@@ -71,6 +72,8 @@ def save(estimator: SeriesEstimator, folder: str | Path) -> Path:
     }
     if hasattr(estimator, "classes_"):
         document["classes"] = _encode_labels(estimator.classes_)
+    if hasattr(estimator, "target_name_"):
+        document["target_name"] = estimator.target_name_
     arrays = {name: np.ascontiguousarray(array) for name, array in estimator._arrays().items()}
     with replace_folder(folder) as fresh:
         estimator.encoder_.save(fresh / _ENCODER, decoder=False)
@@ -106,6 +109,8 @@ def load(folder: str | Path, device: torch.device | str = "auto") -> Any:
                 setattr(estimator, f"{kind}_", np.array([str(name) for name in document[kind]], dtype=object))
         if "classes" in document:
             estimator.classes_ = _decode_labels(document["classes"])
+        if "target_name" in document:
+            estimator.target_name_ = str(document["target_name"])
     except _DAMAGE as error:
         raise ValueError(f"{path}: not written by nutime, or damaged ({one_line(error)})") from None
     try:

@@ -43,8 +43,8 @@ _thread = threading.local()
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Fine-tuned models. The probability of a class is the mean over all networks and, unless they were trained
-    from scratch, as many probes of the pretrained encoder.
+    """Fine-tuned models. The probability of a class, or the predicted number, is the mean over all networks and,
+    unless they were trained from scratch, as many probes of the pretrained encoder.
 
     Attributes:
         state: ``encoder.…``, ``head.…`` and ``probe.…`` of all models.
@@ -76,7 +76,6 @@ class Ensemble:
         logits: Float64 = (members.logsumexp(0) - math.log(len(members))).numpy()
         return logits
 
-    @torch.inference_mode()
     def log_probabilities(
         self, encoder: NuTime, series: list[Array], embedding: NDArray[np.float32] | None = None
     ) -> Float64:
@@ -87,6 +86,23 @@ class Ensemble:
             series: as :func:`~nutime.data.series.as_series` returns them.
             embedding: their embedding by the encoder with ``reading``, if it is known.
         """
+        return self._apply(log_probabilities, encoder, series, embedding)
+
+    def numbers(
+        self, encoder: NuTime, series: list[Array], embedding: NDArray[np.float32] | None = None
+    ) -> Float64:
+        """Return the prediction of every model for numbers, ``(models, n)``; see :meth:`log_probabilities`."""
+        return self._apply(predicted_numbers, encoder, series, embedding)
+
+    @torch.inference_mode()
+    def _apply(
+        self,
+        predict: Callable[[State, Tensor, Tensor, Tensor | None], Tensor],
+        encoder: NuTime,
+        series: list[Array],
+        embedding: NDArray[np.float32] | None,
+    ) -> Float64:
+        """Return the results of :func:`log_probabilities` or :func:`predicted_numbers` for all series."""
         config = encoder.config.replace(channels=len(series[0]))
         state = {name: tensor.to(encoder.device) for name, tensor in self.state.items()}
         center = self.center.to(encoder.device)
@@ -107,13 +123,13 @@ class Ensemble:
                     else probe_features(encoder, chunk, self.reading, n_features)
                 )
                 frozen = torch.from_numpy(features).to(encoder.device)
-            parts.append(log_probabilities(state, center, own, frozen).double().cpu())
+            parts.append(predict(state, center, own, frozen).double().cpu())
         result: Float64 = torch.cat(parts, dim=1).numpy()
         return result
 
 
 def initial_state(
-    encoder: NuTime, config: NuTimeConfig, n_classes: int, n_models: int, trained: Trained, seed: int
+    encoder: NuTime, config: NuTimeConfig, n_outputs: int, n_models: int, trained: Trained, seed: int
 ) -> tuple[State, State]:
     """Return the parameters to train and the tensors that stay as they are.
 
@@ -127,7 +143,7 @@ def initial_state(
     members = []
     for member in range(n_models):
         with seeded(seed + member):
-            network, head = NuTime(config), nn.Linear(pooled_size(config, POOL), n_classes)
+            network, head = NuTime(config), nn.Linear(pooled_size(config, POOL), n_outputs)
         own = network.state_dict()
         fitting = {k: v for k, v in pretrained.items() if k in own and v.shape == own[k].shape}
         network.load_state_dict(fitting, strict=False)
@@ -147,10 +163,10 @@ def embed(
     return function(network, views) if seeds is None else function(network, views, seeds)
 
 
-def training_logits(
+def training_outputs(
     config: NuTimeConfig, state: State, views: Tensor, seeds: Tensor, *, compiled: bool = False
 ) -> Tensor:
-    """Return the logits of a training batch: dropout by ``seeds``, normalised by the batch's own statistics."""
+    """Return the heads' outputs for a training batch: dropout by ``seeds``, normalised by its own statistics."""
     embedding = embed(config, state, views, seeds, compiled=compiled)
     return _linear(state, "head", normalised(embedding, center_of(embedding)))
 
@@ -164,12 +180,22 @@ def log_probabilities(state: State, center: Tensor, embedding: Tensor, frozen: T
         embedding: ``(models, batch, …)`` by the trained networks.
         frozen: ``(batch, …)`` by the pretrained encoder, for the probes; None if there are none.
     """
+    network, *probe = (outputs.log_softmax(-1) for outputs in _outputs(state, center, embedding, frozen))
+    return torch.logaddexp(network, *probe) - math.log(2) if probe else network
+
+
+def predicted_numbers(state: State, center: Tensor, embedding: Tensor, frozen: Tensor | None) -> Tensor:
+    """Return ``(models, batch)``: every network, averaged with its probe; see :func:`log_probabilities`."""
+    return torch.stack(_outputs(state, center, embedding, frozen)).mean(0)[..., 0]
+
+
+def _outputs(state: State, center: Tensor, embedding: Tensor, frozen: Tensor | None) -> list[Tensor]:
+    """Return the outputs of the networks and, if there are any, of the probes, ``(models, batch, outputs)``."""
     size = embedding.shape[-1]
-    network = _linear(state, "head", normalised(embedding, center[..., :size])).log_softmax(-1)
-    if frozen is None:
-        return network
-    probe = _linear(state, "probe", normalised(frozen[None], center[..., size:])).log_softmax(-1)
-    return torch.logaddexp(network, probe) - math.log(2)
+    outputs = [_linear(state, "head", normalised(embedding, center[..., :size]))]
+    if frozen is not None:
+        outputs.append(_linear(state, "probe", normalised(frozen[None], center[..., size:])))
+    return outputs
 
 
 def max_batch(config: NuTimeConfig, n_models: int, device: torch.device) -> int:

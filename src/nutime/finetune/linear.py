@@ -1,11 +1,12 @@
-"""Linear classifiers on embeddings: their features, the fitted probe, and the one solver for all of them.
+"""Linear models on embeddings: their features, the fitted probe, and the solvers for classes and for numbers.
 
 A univariate encoder concatenates the vectors of all channels: for a thousand channels, millions of values per
 series, too many to keep for a few hundred series and far more than a probe needs. It then reads a random part. The
 part depends on the two sizes alone, so that a saved model need not contain it.
 
-The solver is L-BFGS for many problems at once, in double precision. Each problem has its own line search and stops
-when it has converged, so that its solution does not depend on the problems solved with it.
+Both solvers take many problems at once, in double precision. For classes it is L-BFGS: each problem has its own
+line search and stops when it has converged, so that its solution does not depend on the problems solved with it.
+For numbers it is a ridge regression in closed form, with its leave-one-out errors.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ _MAX_ITERATIONS = 500
 _HISTORY = 10
 _MAX_HALVINGS = 20
 _POWER_ITERATIONS = 30
+#: Penalties of the ridge regression, in units of the mean squared length of a row.
+_PENALTIES = 10.0 ** np.arange(-6, 4.25, 0.25)
 
 
 def embedding_size(config: NuTimeConfig, reading: Reading, channels: int) -> int:
@@ -88,11 +91,11 @@ def probe_features(
 
 @dataclass(frozen=True)
 class LinearProbe:
-    """A logistic regression on standardised embeddings.
+    """A logistic or ridge regression on standardised embeddings.
 
     Attributes:
         mean, scale: of the embeddings, ``(d,)``.
-        coef, intercept: one row per class, ``(classes, d)`` and ``(classes,)``.
+        coef, intercept: one row per class, ``(classes, d)`` and ``(classes,)``; one row for numbers.
     """
 
     mean: Float64
@@ -121,6 +124,18 @@ class LinearProbe:
         return cls(scaler.mean_, scaler.scale_, coef[0].numpy(), intercept[0].numpy())
 
     @classmethod
+    def fit_numbers(
+        cls, embedding: NDArray[Any], targets: NDArray[Any], sample_weight: Float64
+    ) -> tuple[Self, Float64]:
+        """Fit a probe by :func:`fit_ridge`; return it with the leave-one-out errors of the targets."""
+        scaler = StandardScaler().fit(embedding.astype(np.float64), sample_weight=sample_weight)
+        rows = torch.from_numpy(scaler.transform(embedding.astype(np.float64)))
+        coef, intercept, errors = fit_ridge(
+            rows[None], torch.from_numpy(targets)[None], torch.from_numpy(sample_weight)[None]
+        )
+        return cls(scaler.mean_, scaler.scale_, coef[0].numpy(), intercept[0].numpy()), errors[0].numpy()
+
+    @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Rebuild a probe; a ``KeyError`` names what is missing."""
         return cls(arrays["mean"], arrays["scale"], arrays["coef"], arrays["intercept"])
@@ -130,7 +145,7 @@ class LinearProbe:
         return asdict(self)
 
     def logits(self, embedding: NDArray[Any]) -> Float64:
-        """Return ``(n, classes)`` logits."""
+        """Return ``(n, classes)`` logits, or ``(n, 1)`` numbers."""
         logits: Float64 = (embedding - self.mean) / self.scale @ self.coef.T + self.intercept
         return logits
 
@@ -181,6 +196,56 @@ def fit_logistic(
     coef = _minimise(loss, start, step_size, tolerance * weights.sum(1, keepdim=True))
     slopes = coef[:, :-1] if basis is None else basis @ coef[:, :-1]
     return slopes.mT, (unit * coef[:, -1:])[:, 0]
+
+
+@torch.no_grad()
+def fit_ridge(rows: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Fit ridge regressions, each with the penalty of the highest marginal likelihood.
+
+    That is the (restricted) likelihood of the targets if the coefficients are drawn from a normal distribution.
+    With few series and much noise it is a safer choice than the smallest leave-one-out error, which varies more. A
+    row's leave-one-out error is its residual divided by 1 − its leverage. The scale of the weights has no effect.
+
+    Args:
+        rows: ``(problems, n, d)`` standardised features.
+        targets: ``(problems, n)`` numbers.
+        weights: ``(problems, n)`` of the samples.
+
+    Returns:
+        Coefficients ``(problems, 1, d)``, intercepts ``(problems, 1)`` and leave-one-out errors ``(problems, n)``,
+        target minus prediction; float64.
+    """
+    rows, targets, share = rows.double(), targets.double(), weights.double()
+    share = share / share.sum(1, keepdim=True)
+    root = share.sqrt()
+    center = share[:, None] @ rows
+    mean = (share * targets).sum(1, keepdim=True)
+    rows, targets = root[..., None] * (rows - center), root * (targets - mean)
+    # Columns of `left` are the left singular vectors of the rows, computed on the shorter side.
+    if rows.shape[1] <= rows.shape[2]:
+        squares, left = torch.linalg.eigh(rows @ rows.mT)
+    else:
+        squares, right = torch.linalg.eigh(rows.mT @ rows)
+        rank = squares > 1e-14 * squares[:, -1:]
+        left = torch.where(rank[:, None], rows @ right * squares.rsqrt()[:, None], 0)
+    squares = squares.clamp_min(0)
+    projections = (left.mT @ targets[..., None])[..., 0]
+    unit = squares.sum(1, keepdim=True).clamp_min(1e-300)
+    outside = (targets.square().sum(1, keepdim=True) - projections.square().sum(1, keepdim=True)).clamp_min(0)
+    best, penalty = torch.full_like(unit, torch.inf), unit
+    for factor in _PENALTIES:
+        ratio = squares / (factor * unit)
+        variance = outside + (projections.square() / (1 + ratio)).sum(1, keepdim=True)
+        loss = ratio.log1p().sum(1, keepdim=True) + (targets.shape[1] - 1) * variance.log()
+        penalty = torch.where(loss < best, factor * unit, penalty)
+        best = torch.minimum(loss, best)
+    kept = squares / (squares + penalty)
+    residuals = targets - (left @ (kept * projections)[..., None])[..., 0]
+    leverage = (left.square() @ kept[..., None])[..., 0] + share  # the share is that of the intercept
+    errors = residuals / (root * (1 - leverage).clamp_min(1e-12))
+    dual = left @ (projections / (squares + penalty))[..., None]
+    coef = (rows.mT @ dual).mT
+    return coef, mean - (coef @ center.mT)[..., 0], errors
 
 
 def _minimise(

@@ -36,9 +36,9 @@ from nutime.finetune.ensemble import (
     max_batch,
     normalised,
     row_names,
-    training_logits,
+    training_outputs,
 )
-from nutime.finetune.linear import Float64, fit_logistic, probe_features
+from nutime.finetune.linear import Float64, fit_logistic, fit_ridge, probe_features
 from nutime.model.noise import Noise
 from nutime.model.reading import AUTO, Reading, points_for
 from nutime.progress import Report, progress
@@ -53,21 +53,35 @@ _HEAD_MEMORY_BUDGET = 2**26
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Labelled series.
+    """Series with their classes, or with numbers.
 
     Attributes:
         series: finite series, all with a positive weight.
-        targets: the class of each series, ``0 … n_classes − 1``; ``(models, n)`` if every model has its own.
+        targets: the class of each series, ``0 … n_classes − 1``, or a number, float32 of mean 0 and standard
+            deviation 1; ``(models, n)`` if every model has its own.
         sample_weight: the weight of each series.
-        class_weight: the weight of each class, on top of the series' own.
+        class_weight: the weight of each class, on top of the series' own; None if the targets are numbers.
         embedding: ``(n, d)`` by the pretrained encoder, with the reading of the probes, if it is known.
     """
 
     series: list[Array]
-    targets: NDArray[np.intp]
+    targets: NDArray[np.intp] | NDArray[np.float32]
     sample_weight: Float64
-    class_weight: Float64
+    class_weight: Float64 | None
     embedding: NDArray[np.float32] | None = None
+
+    @property
+    def n_outputs(self) -> int:
+        """The number of values that a head predicts: one per class, or the number."""
+        return 1 if self.class_weight is None else len(self.class_weight)
+
+    @property
+    def weights(self) -> Float64:
+        """The weight of each series in the loss, in the shape of the targets; their mean is 1."""
+        weights = self.sample_weight
+        if self.class_weight is not None:
+            weights = weights * self.class_weight[self.targets]
+        return np.asarray(weights / weights.mean())
 
     def take(self, indices: ArrayLike) -> Self:
         """Return some of the series."""
@@ -83,11 +97,11 @@ class TrainingSet:
 
 @dataclass(frozen=True)
 class FinetuneConfig:
-    """Hyperparameters; the names are those of ``NuTimeClassifier``'s parameters.
+    """Hyperparameters; the names are those of the estimators' parameters.
 
     Attributes:
         trained: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.
-        n_estimators: models of the ensemble; their probabilities are averaged.
+        n_estimators: models of the ensemble; their predictions are averaged.
         epochs: passes over the training series; more if they are few, see :data:`MIN_STEPS`.
         batch_size: series per step.
         learning_rate, weight_decay: of AdamW, with a linear warm-up over a tenth of the steps and cosine decay.
@@ -157,7 +171,7 @@ def finetune(
         config: hyperparameters.
         seed: of initial heads, batches, crops and dropout.
         reading: how the pretrained encoder reads series for the probes; chosen by their length unless given.
-        validation: series for selecting each model's best state; they have no influence on training.
+        validation: series with classes for selecting each model's best state; they have no influence on training.
         members: ``(models, k)`` indices of the series that each model is trained on; all of them unless given.
         first_model: number of the first model.
         verbose: True shows a progress bar; a callable receives (steps done, steps in total).
@@ -167,7 +181,7 @@ def finetune(
     if data.embedding is None and config.trained != "scratch":
         data = replace(data, embedding=probe_features(encoder, data.series, reading))
     if members is None:
-        train, held_out = split_validation(data.targets, config.validation_fraction, seed)
+        train, held_out = split_validation(data.targets.astype(np.intp), config.validation_fraction, seed)
         members = np.tile(train, (config.n_estimators, 1))
         validation = data.take(held_out) if len(held_out) else validation
     training = _Training(encoder, data, config, seed, reading, members, first_model)
@@ -243,15 +257,13 @@ class _Training:
         self.flat = _flatten(data.series).to(self.device)
         self.whole = self.resized(data.series)
         self.targets = self.per_model(data.targets)
-        weights = data.sample_weight * data.class_weight[data.targets]
-        self.weights = self.per_model((weights / weights.mean()).astype(np.float32))
-        n_classes = len(data.class_weight)
+        self.weights = self.per_model(data.weights.astype(np.float32))
         self.trained, self.fixed = initial_state(
-            encoder, self.network, n_classes, self.n_models, config.trained, seed + first_model
+            encoder, self.network, data.n_outputs, self.n_models, config.trained, seed + first_model
         )
         self.probe_center = self.weights.new_empty(self.n_models, 2, 0)
         if data.embedding is not None:
-            self._start_from_probes(torch.from_numpy(data.embedding).to(self.device), n_classes)
+            self._start_from_probes(torch.from_numpy(data.embedding).to(self.device), data.n_outputs)
         self.optimizer = torch.optim.AdamW(
             self.trained.values(),
             lr=torch.zeros((), device=self.device),
@@ -267,7 +279,7 @@ class _Training:
         """Return ``(models, n)`` values on the device."""
         return torch.from_numpy(values).to(self.device).expand(self.n_models, -1)
 
-    def _start_from_probes(self, frozen: Tensor, n_classes: int) -> None:
+    def _start_from_probes(self, frozen: Tensor, n_outputs: int) -> None:
         """Initialise every head as a linear probe of its model, and add a probe of the frozen encoder.
 
         Fine-tuning then starts from the quality of the pretrained encoder, and keeps half of it where there is
@@ -275,11 +287,11 @@ class _Training:
         good as on all of them, and several together are better.
         """
         own = self.embedding(self.state())
-        weight, bias, _ = self._fit_heads(lambda models: own[models], own.shape[-1], n_classes)
+        weight, bias, _ = self._fit_heads(lambda models: own[models], own.shape[-1], n_outputs)
         size = frozen.shape[-1]
         halves = torch.stack([self._random_half(model, size) for model in range(self.n_models)])
         probe_weight, probe_bias, self.probe_center = self._fit_heads(
-            lambda models: frozen[self.rows[models]] * halves[models, None], size, n_classes
+            lambda models: frozen[self.rows[models]] * halves[models, None], size, n_outputs
         )
         with torch.no_grad():
             self.trained["head.weight"].copy_(weight)
@@ -290,7 +302,7 @@ class _Training:
         generator = torch.Generator().manual_seed(self.seed + self.first_model + model)
         return (torch.rand(size, generator=generator) < 0.5).to(self.device)
 
-    def _fit_heads(self, read: Callable[[Tensor], Tensor], size: int, n_classes: int) -> list[Tensor]:
+    def _fit_heads(self, read: Callable[[Tensor], Tensor], size: int, n_outputs: int) -> list[Tensor]:
         """Fit a head per model, on the vectors of this ``size`` that ``read`` returns for some models.
 
         Returns:
@@ -304,7 +316,12 @@ class _Training:
             targets, weights = (
                 values[models].gather(1, self.rows[models]) for values in (self.targets, self.weights)
             )
-            heads.append((*fit_logistic(normalised(embedding, center), targets, weights, n_classes), center))
+            rows = normalised(embedding, center)
+            if targets.is_floating_point():
+                coef, intercept, _ = fit_ridge(rows, targets, weights)
+            else:
+                coef, intercept = fit_logistic(rows, targets, weights, n_outputs)
+            heads.append((coef, intercept, center))
         return [torch.cat(parts) for parts in zip(*heads, strict=True)]
 
     def start_epoch(self, epoch: int) -> None:
@@ -337,9 +354,12 @@ class _Training:
             views = self._crop(self.flat, rows, *noise.stretch(self.config.smallest_crop))
             state = in_training_precision(self.trained | self.fixed)
             compiled = self.config.compiled and rows.shape[1] == self.config.batch_size
-            logits = training_logits(self.network, state, views, chunk_seeds, compiled=compiled)
+            outputs = training_outputs(self.network, state, views, chunk_seeds, compiled=compiled).flatten(0, 1)
             targets, weights = (values.gather(1, rows).flatten() for values in (self.targets, self.weights))
-            losses = F.cross_entropy(logits.flatten(0, 1), targets, reduction="none")
+            if targets.is_floating_point():
+                losses = (outputs[:, 0] - targets).square()
+            else:
+                losses = F.cross_entropy(outputs, targets, reduction="none")
             loss = (losses * weights).sum() / batch.shape[1]
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach() / self.n_models

@@ -34,7 +34,12 @@ from nutime.serve.wire import ARROW, JSON, MalformedError, decode, encode
 from nutime.version import own_version
 
 #: Endpoints by class of the model; all other models embed.
-_ENDPOINTS = {"NuTimeClassifier": "predict", "NuTimeClusterer": "predict", "NuTimeDetector": "detect"}
+_ENDPOINTS = {
+    "NuTimeClassifier": "predict",
+    "NuTimeClusterer": "predict",
+    "NuTimeDetector": "detect",
+    "NuTimeRegressor": "predict",
+}
 _RETRY = {"Retry-After": "1"}
 _CLIENT_CLOSED = 499  # only for the metrics: the client does not read it
 _DECODER_THREADS = 2  # bodies converted at the same time: each may take a few hundred megabytes

@@ -1,0 +1,241 @@
+"""``NuTimeRegressor``: numbers and their prediction intervals from a linear probe or fine-tuned models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils import assert_all_finite
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from nutime.checks import check_number
+from nutime.data.series import Array, SeriesLike
+from nutime.encoder import DEFAULT_WEIGHTS, NuTime
+from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, series_of, take
+from nutime.estimators.supervised import SupervisedEstimator, check_weights
+from nutime.finetune.linear import LinearProbe
+from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune, seed_from
+from nutime.model.reading import AUTO, Length
+
+#: The fitted state beside the model.
+_STATE = ("target_mean_", "target_scale_", "residuals_", "residual_weights_")
+
+
+class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
+    """Predict a number for series of any length, scale and number of channels.
+
+    ``X`` is as for :class:`~nutime.NuTimeClassifier`. Targets may have any scale and offset: they are standardised
+    in float64.
+
+    Args:
+        strategy: ``probe``: a ridge regression on the standardised embedding of the frozen encoder, with the
+            penalty of the highest marginal likelihood; seconds on a CPU. ``finetune``: the encoder is trained
+            together with a linear head, and the predictions are averaged with those of a probe; slower.
+        encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
+        pool: how tokens become the embedding that a probe reads, as in :meth:`nutime.NuTime.embed`.
+        length: points every series is resized to for a probe; ``auto`` follows the series.
+        trained: for ``finetune``: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.
+        n_estimators: for ``finetune``: models whose predictions are averaged. Each leaves out an equal part of the
+            series, for prediction intervals; a single model is trained on all series and has no intervals.
+        epochs: for ``finetune``: passes over the series (at least 300 steps).
+        batch_size: for ``finetune``: series per step.
+        learning_rate: for ``finetune``: peak learning rate of AdamW, with linear warm-up and cosine decay.
+        random_state: seed of ``finetune``; ``probe`` is deterministic.
+        verbose: whether ``fit`` shows a progress bar; or a callable that receives (done, total).
+        device: ``auto`` is CUDA if there is one, else the CPU, and an encoder object's own device.
+
+    Attributes:
+        model_: the fitted probe or ensemble, for standardised targets.
+        target_mean_, target_scale_: mean and standard deviation of the targets.
+        residuals_, residual_weights_: absolute errors for series that the model (of ``finetune``: one of its
+            models) was not trained on, in ascending order, and the weights of these series.
+        history_: for ``finetune``: the array ``loss`` (mean squared error of standardised targets), one value per
+            epoch.
+        n_epochs_: for ``finetune``: epochs trained.
+        target_name_: the name of ``y``, if it has one.
+        reading_: pool, length and pieces, chosen by the series seen by ``fit`` and used for all later ones.
+        n_channels_in_: channels of the series seen by ``fit``.
+        n_features_in_: columns of the table seen by ``fit``, if it was a table.
+    """
+
+    target_mean_: float
+    target_scale_: float
+    residuals_: Float64
+    residual_weights_: Float64
+    target_name_: str
+    _fitted = ("model_", *_STATE)
+
+    def __init__(
+        self,
+        strategy: str = "probe",
+        encoder: str | Path | NuTime = DEFAULT_WEIGHTS,
+        *,
+        pool: str = AUTO,
+        length: Length = AUTO,
+        trained: str = "all",
+        n_estimators: int = 5,
+        epochs: int = 100,
+        batch_size: int = 64,
+        learning_rate: float = 2e-4,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+        device: str | torch.device = "auto",
+    ) -> None:
+        self.strategy = strategy
+        self.encoder = encoder
+        self.pool = pool
+        self.length = length
+        self.trained = trained
+        self.n_estimators = n_estimators
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+        self.verbose = verbose
+        self.device = device
+
+    def fit(self, X: SeriesLike | EmbeddedSeries, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from series and their numbers; those of weight 0 are ignored.
+
+        Equal series with equal targets count as one series that has the sum of their weights.
+        """
+        config = self._finetune_config()
+        given = self._start_fit(X)
+        targets = _check_targets(y, len(given))
+        weights = check_weights(sample_weight, len(given))
+        used, weights = _merge_equal(series_of(given), targets, weights)
+        given, targets = take(given, used), targets[used]
+        if len(targets) < 2:
+            raise ValueError("a regressor needs at least 2 different series, got n_samples=1")
+        self.target_mean_, self.target_scale_ = _mean_and_scale(targets, weights)
+        targets = (targets - self.target_mean_) / self.target_scale_
+        if self.strategy == "probe":
+            embedding = self._features(given, verbose=self.verbose)
+            self.model_, errors = LinearProbe.fit_numbers(embedding, targets, weights)
+        else:
+            errors = self._finetune(given, targets, weights, config)
+        order = np.argsort(np.abs(errors))
+        self.residuals_ = np.abs(errors)[order] * self.target_scale_
+        self.residual_weights_ = weights[order]
+        if (name := getattr(y, "name", None)) is not None:
+            self.target_name_ = str(name)
+        return self
+
+    def _finetune(
+        self, given: list[Array] | EmbeddedSeries, targets: Float64, weights: Float64, config: FinetuneConfig
+    ) -> Float64:
+        """Train the models; return the error for each series of a model not trained on it, if there is one."""
+        series, embedding = series_of(given), self._probe_embedding(given)
+        data = TrainingSet(series, targets.astype(np.float32), weights, None, embedding)
+        seed = seed_from(self.random_state)
+        left_out = _left_out(len(targets), config.n_estimators, seed)
+        members = np.stack([np.setdiff1d(np.arange(len(targets)), rows) for rows in left_out])
+        result = finetune(
+            self.encoder_, data, config, seed, reading=self.reading_, members=members, verbose=self.verbose
+        )
+        self.model_ = result.last
+        self._set_history(result.history, result.stopped_early)
+        if config.n_estimators == 1:
+            return np.empty(0)
+        errors = targets - self.model_.numbers(self.encoder_, series, embedding)
+        model = np.empty(len(targets), np.intp)
+        for index, rows in enumerate(left_out):
+            model[rows] = index
+        return np.asarray(errors[model, np.arange(len(targets))])
+
+    def predict(self, X: SeriesLike | EmbeddedSeries) -> Float64:
+        """Return the predicted number of each series."""
+        given = self._read(X)
+        if isinstance(self.model_, LinearProbe):
+            numbers = self.model_.logits(self._features(given, self.model_.coef.shape[1]))[:, 0]
+        else:
+            numbers = self.model_.numbers(self.encoder_, series_of(given), self._probe_embedding(given)).mean(0)
+        return np.asarray(self.target_mean_ + self.target_scale_ * numbers)
+
+    def predict_interval(self, X: SeriesLike | EmbeddedSeries, coverage: float = 0.9) -> Float64:
+        """Return ``(n, 2)``, lower and upper bounds that contain the number with a probability of ``coverage``.
+
+        The intervals are conformal: they have the same width for all series, such that they would have contained
+        that share of the training targets when predicted by a model not trained on them (the leave-one-out errors
+        of ``probe``). Like the coverage, they hold for new series of the same kind as those seen by ``fit``.
+        """
+        width = self.interval_half_width(coverage)
+        return np.asarray(self.predict(X)[:, None] + np.array([-width, width]))
+
+    def interval_half_width(self, coverage: float = 0.9) -> float:
+        """Return half of the width of the intervals of :meth:`predict_interval`."""
+        check_is_fitted(self, self._fitted)
+        check_number("coverage", coverage, "(0, 1)")
+        if not len(self.residuals_):
+            raise ValueError("a single fine-tuned model has no prediction intervals; use n_estimators >= 2")
+        # A new series counts as one more, whose error may be larger than all others.
+        total = self.residual_weights_.sum() + self.residual_weights_.mean()
+        reached = np.cumsum(self.residual_weights_) / total >= coverage * (1 - 1e-12)
+        if not reached.any():
+            most = 1 - self.residual_weights_.mean() / total
+            n_series = len(self.residuals_)
+            raise ValueError(
+                f"coverage {coverage:g} needs more series; the {n_series} of fit give at most {most:.2f}"
+            )
+        return float(self.residuals_[reached.argmax()])
+
+    def _arrays(self) -> Arrays:
+        return {**super()._arrays(), **{name: np.asarray(getattr(self, name)) for name in _STATE}}
+
+    def _restore(self, arrays: Arrays) -> None:
+        super()._restore({name: array for name, array in arrays.items() if name not in _STATE})
+        for name in _STATE:
+            setattr(self, name, arrays[name] if arrays[name].ndim else arrays[name].item())
+
+
+def _check_targets(y: Any, n_series: int) -> Float64:
+    if y is None:
+        raise ValueError("a regressor requires y to be passed, but the target y is None")
+    shape = np.asarray(y).shape
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(f"y should be a 1d array, got the shape {shape}; fit one regressor per column")
+    values = column_or_1d(y, warn=True)
+    if len(values) != n_series:
+        raise ValueError(f"y has {len(values)} targets but X has {n_series} series")
+    targets = np.empty(n_series)
+    for index, value in enumerate(values):
+        try:
+            targets[index] = float(value)
+        except (TypeError, ValueError):
+            raise ValueError(f"y must hold numbers; series {index} has {str(value)!r}") from None
+    assert_all_finite(targets, input_name="y")
+    return targets
+
+
+def _merge_equal(series: list[Array], targets: Float64, weights: Float64) -> tuple[NDArray[np.intp], Float64]:
+    """Return one index for all equal series with equal targets and a positive weight, and their total weights.
+
+    Otherwise a leave-one-out error would be that of a series whose copy the model was trained on.
+    """
+    totals: dict[Any, float] = {}
+    first: dict[Any, int] = {}
+    for index in np.flatnonzero(weights):
+        key = series[index].shape, series[index].tobytes(), targets[index]
+        first.setdefault(key, index)
+        totals[key] = totals.get(key, 0.0) + weights[index]
+    return np.array(list(first.values())), np.array(list(totals.values()))
+
+
+def _mean_and_scale(targets: Float64, weights: Float64) -> tuple[float, float]:
+    """Return mean and standard deviation; without overflow of the squares, and 1 for a constant target."""
+    mean = np.average(targets, weights=weights)
+    largest = np.abs(targets - mean).max()
+    if not largest:
+        return float(mean), 1.0
+    return float(mean), float(largest * np.sqrt(np.average(((targets - mean) / largest) ** 2, weights=weights)))
+
+
+def _left_out(n_series: int, n_models: int, seed: int) -> NDArray[np.intp]:
+    """Return ``(models, k)``, the series that each model leaves out; with several models, each series is in it."""
+    size = -(-n_series // n_models) if n_models > 1 else 0
+    order = np.random.default_rng(seed).permutation(n_series)
+    return np.take(order, np.arange(n_models * size), mode="wrap").reshape(n_models, size)

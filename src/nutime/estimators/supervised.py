@@ -1,0 +1,75 @@
+"""What the classifier and the regressor share: the two strategies, fine-tuning, weights and the saved state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, SeriesEstimator
+from nutime.finetune.ensemble import Ensemble
+from nutime.finetune.linear import LinearProbe
+from nutime.finetune.train import FinetuneConfig
+
+#: The values of the parameter ``strategy``.
+STRATEGIES = ("probe", "finetune")
+_HISTORY = "history."  # before the names of its arrays in a saved model
+
+
+class SupervisedEstimator(SeriesEstimator):
+    """An estimator with a linear probe or fine-tuned models; its parameters include those of fine-tuning."""
+
+    strategy: str
+    model_: LinearProbe | Ensemble
+    history_: dict[str, Float64]
+    n_epochs_: int
+    stopped_early_: bool
+
+    def _finetune_config(self) -> FinetuneConfig:
+        """Check the strategy, and return the parameters of fine-tuning."""
+        if self.strategy not in STRATEGIES:
+            raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}; got {self.strategy!r}")
+        names = {field.name for field in fields(FinetuneConfig)}
+        params = self.get_params(deep=False)
+        return FinetuneConfig(**{name: value for name, value in params.items() if name in names})
+
+    def _probe_embedding(self, X: Any) -> NDArray[np.float32] | None:
+        """Return the embedding that probes beside fine-tuned models read, if it is known."""
+        return X.embedding if isinstance(X, EmbeddedSeries) else None
+
+    def _set_history(self, history: Mapping[str, Float64], stopped_early: bool) -> None:
+        self.history_, self.n_epochs_, self.stopped_early_ = dict(history), len(history["loss"]), stopped_early
+
+    def _arrays(self) -> Arrays:
+        history: dict[str, NDArray[Any]] = {}
+        if isinstance(self.model_, Ensemble) and hasattr(self, "history_"):
+            history = {**self.history_, "stopped_early": np.array(self.stopped_early_)}
+        return self.model_.arrays() | {_HISTORY + name: values for name, values in history.items()}
+
+    def _restore(self, arrays: Arrays) -> None:
+        if self.strategy == "probe":
+            self.model_ = LinearProbe.from_arrays(arrays)
+            return
+        history = {k.removeprefix(_HISTORY): v for k, v in arrays.items() if k.startswith(_HISTORY)}
+        state = {k: v for k, v in arrays.items() if not k.startswith(_HISTORY)}
+        self.model_ = Ensemble.from_arrays(state, self.reading_)
+        if history:  # models of format 1 have none
+            stopped_early = bool(history.pop("stopped_early"))
+            self._set_history(history, stopped_early)
+
+
+def check_weights(sample_weight: Any, n_series: int) -> Float64:
+    """Return the weight of each series, 1 unless given; they are finite, not negative and not all zero."""
+    if sample_weight is None:
+        return np.ones(n_series)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n_series,):
+        raise ValueError(f"sample_weight has shape {weights.shape} but X has {n_series} series")
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError("sample_weight must hold finite numbers that are not negative")
+    if not weights.any():
+        raise ValueError("sample_weight is all zero; at least one weight must be positive")
+    return weights
