@@ -6,7 +6,7 @@ DATA is a folder of archives (:mod:`nutime.data.archives`). A probe is fitted on
 the test split, 10 % of the points are removed, that is replaced by linear interpolation, and the probability of
 the predicted class is computed again. The points are those that ``explain`` ranks first, those in the windows with
 the most attention, random single points, or random stretches of the lengths that ``explain`` selects. The sets are
-spread evenly over the alphabet, of those UCR sets with equal lengths, no missing values, at most 200 training series
+spread evenly over the alphabet, of the UCR sets with equal lengths, no missing values, at most 200 training series
 and 60 to 700 points.
 """
 

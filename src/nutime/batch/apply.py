@@ -25,31 +25,36 @@ def ignore(extent: Extent, columns: Results) -> None:
     """Do nothing with a chunk of results."""
 
 
-def apply_model(model: Any, chunks: Iterable[Chunk], out: str, *, observe: Observe = ignore) -> None:
+def apply_model(
+    model: Any, chunks: Iterable[Chunk], out: str, *, reject_below: float = 0, observe: Observe = ignore
+) -> None:
     """Apply a model to every chunk, and write the results as :func:`~nutime.batch.results.open_results` does.
 
     Args:
         model: an encoder or a fitted estimator.
         chunks: the input; one chunk at a time is held in memory.
         out: where results are written.
+        reject_below: for a classifier, as in :func:`result_columns`.
         observe: called after every chunk.
     """
     with open_results(out) as write:
         for chunk in chunks:
-            columns = chunk_results(model, chunk)
+            columns = chunk_results(model, chunk, reject_below)
             write(columns, chunk.part)
             observe(Extent.of(chunk.series), columns)
 
 
-def chunk_results(model: Any, chunk: Chunk) -> Results:
+def chunk_results(model: Any, chunk: Chunk, reject_below: float = 0) -> Results:
     """Return ids, labels and the model's results for a chunk; an error begins with the address of the chunk."""
     try:
-        return {**chunk.columns, **result_columns(model, chunk.named_series)}
+        return {**chunk.columns, **result_columns(model, chunk.named_series, reject_below)}
     except ValueError as error:  # for example, other channels than the model was fitted with
         raise ValueError(f"{chunk.address}: {error}") from None
 
 
-def result_columns(model: Any, series: list[Array] | SeriesSet | EmbeddedSeries) -> Results:
+def result_columns(
+    model: Any, series: list[Array] | SeriesSet | EmbeddedSeries, reject_below: float = 0
+) -> Results:
     """Return a model's results as columns with one row per series.
 
     Args:
@@ -57,6 +62,7 @@ def result_columns(model: Any, series: list[Array] | SeriesSet | EmbeddedSeries)
             (``predicted``, ``p_…``), ``cluster``, ``score`` and ``is_anomaly``, or vectors.
         series: finite series, as :func:`~nutime.data.series.as_series` returns them; for an estimator they may be
             embedded already.
+        reject_below: for a classifier, the probability below which no class is predicted: ``predicted`` is "".
     """
     match model:
         case NuTime():
@@ -66,7 +72,8 @@ def result_columns(model: Any, series: list[Array] | SeriesSet | EmbeddedSeries)
             probabilities = model.predict_proba(series)
             names = _label_texts(model.classes_)
             columns = {f"p_{name}": column for name, column in zip(names, probabilities.T, strict=True)}
-            return {"predicted": names[probabilities.argmax(axis=1)], **columns}
+            predicted = np.where(probabilities.max(1) < reject_below, "", names[probabilities.argmax(1)])
+            return {"predicted": predicted, **columns}
         case NuTimeClusterer():
             return {"cluster": model.predict(series)}
         case NuTimeDetector():

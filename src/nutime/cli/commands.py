@@ -206,6 +206,12 @@ def predict(
     source: Input,
     out: Output,
     read: SourceOptions,
+    reject_below: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P", show_default=False, help="For a classifier: no class if its probability is below P."
+        ),
+    ] = None,
     engine: EngineOption = Engine.LOCAL,
     workers: Workers = None,
     device: Device = None,
@@ -214,7 +220,8 @@ def predict(
     """Apply a model to series: class and probabilities, or cluster, or anomaly score.
 
     Of a set with a training and a test part, only the test part is read. Where the series have labels, the
-    accuracy of a classifier is printed.
+    accuracy of a classifier is printed. With --reject-below, the class of an uncertain series is left empty, and
+    the accuracy is that of the others.
 
     Example: `nutime predict model new.csv -o predictions.csv`
     """
@@ -223,16 +230,20 @@ def predict(
 
     _check_outputs(out, as_json, source)
     _check_engine(engine, workers, device, source, out)
-    if not Path(model, "estimator.json").is_file():
-        raise ValueError(f"{model}: is not a folder saved by nutime fit, cluster or detect (no estimator.json)")
+    if reject_below is not None and not 0 <= reject_below <= 1:
+        raise typer.BadParameter("must be between 0 and 1", param_hint="--reject-below")
+    _check_model(model)
     series = Source(source, read, "test")
     _, chunks = series.opened()
 
+    from nutime import NuTimeClassifier
     from nutime.devices import usable_device
     from nutime.estimators import storage
 
     estimator = storage.load(model, usable_device(device))
-    document, page = _apply(estimator, series, chunks, out, engine, workers)
+    if reject_below is not None and not isinstance(estimator, NuTimeClassifier):
+        raise ValueError(f"{model}: holds a {type(estimator).__name__}; only a classifier can --reject-below")
+    document, page = _apply(estimator, series, chunks, out, engine, workers, reject_below or 0)
     summaries.show({**document, "model": model}, page, as_json, out)
 
 
@@ -355,6 +366,7 @@ def _apply(
     out: str,
     engine: Engine,
     workers: int | None,
+    reject_below: float = 0,
 ) -> summaries.Pages:
     """Apply a model with the chosen engine, and summarise the results as JSON and as a page."""
     from nutime.batch.apply import apply_model
@@ -375,9 +387,11 @@ def _apply(
             report(extents[0].series, total)
 
         if engine == Engine.RAY:
-            apply_model_with_ray(model, source, out, workers=workers, observe=observe)
+            apply_model_with_ray(
+                model, source, out, reject_below=reject_below, workers=workers, observe=observe
+            )
         else:
-            apply_model(model, chunks, out, observe=observe)
+            apply_model(model, chunks, out, reject_below=reject_below, observe=observe)
     document, page = summary.pages()
     page = [summaries.input_line(source.address, extents[0]), *page, summaries.output_line(out, names)]
     return {"out": out, "series": extents[0].series, **document}, page
@@ -409,6 +423,11 @@ def _check_outputs(out: str, as_json: bool, *inputs: str, save: str | None = Non
     check_output(out, *inputs)
     if save:
         check_folder(save, force)
+
+
+def _check_model(model: str) -> None:
+    if not Path(model, "estimator.json").is_file():
+        raise ValueError(f"{model}: is not a folder saved by nutime fit, cluster or detect (no estimator.json)")
 
 
 def _check_engine(engine: Engine, workers: int | None, device: str | None, source: str, out: str) -> None:
