@@ -113,8 +113,10 @@ def series_figure(
             y=[low, high],
             zmin=-largest,
             zmax=largest,
-            colorscale=[(0, f"rgba({COLD}, 0.6)"), (0.5, f"rgba({COLD}, 0)"), (0.5, f"rgba({WARM}, 0)")]
-            + [(1, f"rgba({WARM}, 0.6)")],
+            colorscale=[
+                *((0, f"rgba({COLD}, 0.6)"), (0.5, f"rgba({COLD}, 0)")),
+                *((0.5, f"rgba({WARM}, 0)"), (1, f"rgba({WARM}, 0.6)")),
+            ],
             colorbar={**bar, "title": _title("contribution", side="right")},
             hovertemplate="contribution %{z:.2f}<extra></extra>",
         )

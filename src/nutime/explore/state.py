@@ -1,4 +1,4 @@
-"""Data sets on the page: series, embeddings, maps, clusters, anomaly scores, contributions; independent of the page.
+"""Data sets on the page: series, embeddings, maps, clusters, scores, contributions; independent of the page.
 
 An :class:`Analysis` computes its parts one after the other in a worker thread, and the page reads those that are
 finished. All parts use the same points, the embeddings standardised to mean 0 and standard deviation 1, so that
