@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--sets", type=int, default=20)
     parser.add_argument("--series", type=int, default=10, help="test series per set")
-    parser.add_argument("--pool", default="upper", help="of the probe")
+    parser.add_argument("--pool", default="auto", help="of the probe")
     options = parser.parse_args()
     encoder = NuTime.from_pretrained()
     rows = []

@@ -387,9 +387,7 @@ def _apply(
             report(extents[0].series, total)
 
         if engine == Engine.RAY:
-            apply_model_with_ray(
-                model, source, out, reject_below=reject_below, workers=workers, observe=observe
-            )
+            apply_model_with_ray(model, source, out, reject_below=reject_below, workers=workers, observe=observe)
         else:
             apply_model(model, chunks, out, reject_below=reject_below, observe=observe)
     document, page = summary.pages()

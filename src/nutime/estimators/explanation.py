@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nutime.data.series import Array, SeriesLike
 from nutime.estimators.base import EmbeddedSeries, Float64, SeriesEstimator, series_of
-from nutime.finetune.linear import MAX_FEATURES, selected_features
+from nutime.finetune.linear import embedding_size, selected_features
 
 # A series is divided into so many stretches of equal length.
 _STRETCHES = (10, 20, 40)
@@ -43,10 +43,11 @@ def variant_features(estimator: SeriesEstimator, variants: list[Array], count: i
     if channels == 1 or estimator.encoder_.config.channels > 1:
         return estimator._features(variants, count)
     distinct, places = np.unique(np.concatenate(variants), axis=0, return_inverse=True)
-    embedding = estimator._features(list(distinct[:, None]), None)
-    size = channels * embedding.shape[1]
-    columns = np.arange(size) if size <= MAX_FEATURES else selected_features(size, count)
-    channel, column = np.divmod(columns, embedding.shape[1])
+    width = embedding_size(estimator.encoder_.config, estimator.reading_, 1)
+    embedding = estimator._features(list(distinct[:, None]), width)
+    size = channels * width
+    columns = np.arange(size) if count == size else selected_features(size, count)
+    channel, column = np.divmod(columns, width)
     return embedding[places.reshape(len(variants), channels)[:, channel], column]
 
 
