@@ -27,7 +27,7 @@ from nutime.model.config import NuTimeConfig
 from nutime.model.reading import AUTO, POOLS
 
 TINY = NuTimeConfig(window=4, length=32, dim=32, depth=1, heads=2, head_dim=16, mlp_dim=32, scalar_dim=8, scales=3)
-COMMANDS = ["embed", "fit", "predict", "cluster", "detect"]
+COMMANDS = ["embed", "fit", "predict", "explain", "cluster", "detect"]
 
 
 class Done(NamedTuple):
@@ -122,7 +122,7 @@ def test_a_pipe_of_real_processes_reads_standard_input_and_writes_standard_outpu
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c != "fit"])
 def test_json_and_results_do_not_share_standard_output(nutime, train, command):
-    model = ["model"] if command == "predict" else []
+    model = ["model"] if command in ("predict", "explain") else []
     assert nutime(command, *model, train, "-o", "-", "--json").code == 2
 
 
@@ -543,6 +543,60 @@ def test_predict_writes_labels_and_probabilities_in_the_order_of_the_input(nutim
     np.testing.assert_allclose(found, classifier.predict_proba(list(X)), rtol=1e-4)
     accuracy = classifier.score(list(X), y)
     assert f"Accuracy: {100 * accuracy:.1f} %" in done.out
+
+
+def test_predict_leaves_the_class_of_uncertain_series_empty_and_counts_them(nutime, tmp_path, model, chosen):
+    X, y = waves(30, seed=1)
+    X[:10] = np.random.default_rng(0).normal(0, 3, (10, 40))  # neither slow nor fast
+    new = write_csv(tmp_path / "new.csv", X, y)
+    confidence = NuTimeClassifier.load(model).predict_proba(list(X)).max(axis=1)
+    limit = np.sort(confidence)[4] + 1e-6
+    done = nutime("predict", model, new, "-o", tmp_path / "p.csv", "--reject-below", limit, *chosen)
+    predicted = np.array([row["predicted"] for row in read_rows(tmp_path / "p.csv")])
+    np.testing.assert_array_equal(predicted == "", confidence < limit)
+    assert "Rejected, no class predicted: 5 of 30" in done.out
+    kept = predicted != ""
+    assert f"({(predicted == y)[kept].sum()} of 25)" in done.out
+
+
+def test_only_a_classifier_can_reject(nutime, tmp_path, train, weights, model, chosen):
+    NuTimeDetector(encoder=weights).fit(list(waves()[0])).save(tmp_path / "detector")
+    out = ["-o", tmp_path / "p.csv", *chosen]
+    done = nutime("predict", tmp_path / "detector", train, "--reject-below", 0.5, *out)
+    assert (done.code, "only a classifier" in done.err) == (1, True)
+    assert nutime("predict", model, train, "--reject-below", 80, *out).code == 2
+
+
+def test_explain_writes_a_row_per_point_and_a_figure(nutime, tmp_path, train, model, chosen):
+    pytest.importorskip("matplotlib")
+    arguments = ["--index", 3, "--index", 1, "--figure", tmp_path / "figures"]
+    done = nutime("explain", model, train, "-o", tmp_path / "c.csv", *arguments, *chosen)
+    assert done.code == 0, done.err
+    rows = read_rows(tmp_path / "c.csv")
+    assert list(rows[0]) == ["series", "id", "predicted", "channel", "point", "contribution"]
+    classifier, X = NuTimeClassifier.load(model), waves()[0]
+    found = np.array([row["contribution"] for row in rows], float).reshape(2, 1, 40)
+    np.testing.assert_allclose(found, classifier.explain(X[[3, 1]]), rtol=1e-4, atol=1e-5)
+    assert [(row["id"], row["point"]) for row in rows[38:42]] == [
+        ("p3", "38"),
+        ("p3", "39"),
+        ("p1", "0"),
+        ("p1", "1"),
+    ]
+    assert rows[0]["predicted"] == classifier.predict(X[[3]])[0]
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"explain.png", "explain.svg"}
+
+
+def test_a_detector_is_explained_and_a_clusterer_refused(nutime, tmp_path, train, weights, chosen):
+    X = list(waves()[0])
+    NuTimeDetector(encoder=weights).fit(X).save(tmp_path / "detector")
+    NuTimeClusterer(2, weights).fit(X).save(tmp_path / "clusterer")
+    done = nutime("explain", tmp_path / "detector", train, "-o", "-", "--index", 0, *chosen)
+    assert list(rows_of(done.out)[0]) == ["series", "id", "channel", "point", "contribution"]
+    done = nutime("explain", tmp_path / "clusterer", train, "-o", "-", *chosen)
+    assert (done.code, "does not explain" in done.err) == (1, True)
+    done = nutime("explain", tmp_path / "detector", train, "-o", "-", "--index", 24, *chosen)
+    assert (done.code, "has no series 24, its 24 series count from 0" in done.err) == (1, True)
 
 
 def test_predict_without_labels_tells_no_accuracy(nutime, tmp_path, model):

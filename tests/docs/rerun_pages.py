@@ -23,7 +23,10 @@ from typing import Any
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (
     "index.md",
-    *(f"guides/{name}.md" for name in ("classify", "few-labels", "numbers", "cluster", "anomalies", "pretrain")),
+    *(
+        f"guides/{name}.md"
+        for name in ("classify", "few-labels", "explain", "numbers", "cluster", "anomalies", "pretrain")
+    ),
     *(f"guides/{name}.md" for name in ("many-gpus", "deploy")),
 )
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -42,18 +42,26 @@ def test_a_sparkline_of_any_values_stays_in_its_box(values, behind):
 
 @given(VALUES)
 def test_a_series_is_drawn_within_its_axes(values):
-    low, high = drawing.series_figure(values, None).layout.yaxis.range
+    low, high = drawing.series_figure(values).layout.yaxis.range
     assert low <= values.min()
     assert values.max() <= high
     assert low < high
 
 
 def test_attention_is_drawn_from_the_first_point_to_the_last():
-    figure = drawing.series_figure(np.arange(100.0), np.full(32, 0.02))
+    figure = drawing.series_figure(np.arange(100.0), attention=np.full(32, 0.02))
     heat = figure.data[0]
     assert len(heat.x) == 33
     assert (heat.x[0], heat.x[-1]) == (-0.5, 99.5)
     np.testing.assert_allclose(heat.z, [[2.0] * 32])
+
+
+def test_contributions_are_drawn_from_the_first_point_to_the_last_around_zero():
+    contribution = np.repeat([0.5, -2.0, -2.0, 1.0], 25)
+    heat = drawing.series_figure(np.arange(100.0), contribution=contribution).data[0]
+    assert list(heat.x) == [-0.5, 24.5, 74.5, 99.5]
+    np.testing.assert_array_equal(heat.z, [[0.5, -2.0, 1.0]])
+    assert (heat.zmin, heat.zmax) == (-2, 2)
 
 
 @pytest.fixture

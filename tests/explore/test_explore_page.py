@@ -135,7 +135,7 @@ def waves_page(waves_tab, waves, served):
     """Return the tab that shows waves, as it is when it has just been opened."""
     tab, _ = waves_tab
     with watched(tab, served[1]):
-        for choice in ("#kind >> text=PCA", "#colour >> text=label"):
+        for choice in ("#kind >> text=PCA", "#colour >> text=label", "#shading >> text=contribution"):
             tab.click(choice)
         tab.fill("#number", "0")
         text(tab, "#facts", "wave 0 ")
@@ -334,12 +334,27 @@ def test_a_number_that_is_none_of_a_series_changes_nothing(waves_page, number):
     assert waves_page.text_content("#facts").startswith("wave 0 ")
 
 
-def test_the_windows_of_the_series_are_shaded_by_attention(waves_page, waves):
-    drawn = waves_page.evaluate(
+def shading(page):
+    """Return the values by which the series is shaded."""
+    return page.evaluate(
         "() => Array.from(document.querySelector('#series .js-plotly-plot')._fullData"
         ".find(trace => trace.type === 'heatmap').z[0])"
     )
-    np.testing.assert_allclose(drawn, 100 * waves.attention(0, channel=0), rtol=1e-4)
+
+
+def test_the_series_is_shaded_by_the_contribution_of_its_points_to_its_class(waves_page, waves):
+    text(waves_page, "#series-note", "contributes to class slow")
+    waves_page.wait_for_selector("#series >> text=contribution")
+    values = waves.contribution(0).values[0]
+    expected = values[np.flatnonzero(np.diff(values, prepend=np.nan))]
+    np.testing.assert_allclose(shading(waves_page), expected, rtol=1e-4)
+
+
+def test_the_series_can_be_shaded_by_attention_instead(waves_page, waves):
+    waves_page.click("#shading >> text=attention")
+    assert text(waves_page, "#series-note", "attention").endswith("It does not explain a prediction.")
+    waves_page.wait_for_selector("#series >> text=attention")
+    np.testing.assert_allclose(shading(waves_page), 100 * waves.attention(0, channel=0), rtol=1e-4)
 
 
 @pytest.mark.parametrize(("colour", "words"), [("cluster", "cluster 1"), ("anomaly", "anomaly score")])

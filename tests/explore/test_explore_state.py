@@ -2,6 +2,7 @@
 
 import io
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from nutime.data.formats.read import FORMATS
 from nutime.data.series import resample
 from nutime.encoder import NuTime
+from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import NuTimeDetector
 from nutime.explore import state
@@ -142,7 +144,12 @@ def test_the_map_keeps_as_much_spread_as_a_plane_can(encoder, make_waves, finish
 
 
 @pytest.mark.parametrize(
-    ("count", "ready"), [(1, ["pca"]), (2, ["pca", "anomaly"]), (3, ["pca", "cluster", "anomaly"])]
+    ("count", "ready"),
+    [
+        (1, ["pca"]),
+        (2, ["pca", "anomaly", "contribution"]),
+        (3, ["pca", "cluster", "anomaly", "contribution"]),
+    ],
 )
 def test_few_series_are_shown_as_far_as_they_go(encoder, make_waves, finished, count, ready):
     analysis = finished(Analysis(make_waves(count), encoder))
@@ -189,6 +196,30 @@ def test_attention_is_that_of_the_class_token_on_the_windows_of_the_channel(enco
         expected = encoder.attention(channel)[0].mean(0)[0, 1:]
     np.testing.assert_allclose(shares, expected, rtol=1e-5)
     assert 0 < shares.sum() < 1
+
+
+def test_contributions_are_those_of_a_classifier_of_the_labels(encoder, make_waves, finished):
+    collection = make_waves(channels=2)
+    contribution = finished(Analysis(collection, encoder)).contribution(3)
+    classifier = NuTimeClassifier(encoder=encoder, pool="cls+mean").fit(collection.series, collection.labels)
+    assert contribution.target == "class fast"
+    np.testing.assert_allclose(
+        contribution.values, classifier.explain(collection.series[3:4])[0], rtol=1e-3, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("labels", [None, [""] * 30, ["slow"] * 30, [str(index) for index in range(30)]])
+def test_without_useful_labels_contributions_are_those_to_the_anomaly(
+    encoder, make_waves, finished, monkeypatch, labels
+):
+    monkeypatch.setattr(state, "MAX_CLASSES", 20)
+    collection = replace(make_waves(), labels=None if labels is None else np.array(labels))
+    contribution = finished(Analysis(collection, encoder)).contribution(3)
+    detector = NuTimeDetector(encoder=encoder).fit(collection.series)
+    assert contribution.target == "the anomaly"
+    np.testing.assert_allclose(
+        contribution.values, detector.explain(collection.series[3:4])[0], rtol=1e-3, atol=1e-4
+    )
 
 
 def test_a_multivariate_encoder_attends_to_all_channels_at_once(encoder, make_waves, finished):

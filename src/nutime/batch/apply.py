@@ -27,12 +27,7 @@ def ignore(extent: Extent, columns: Results) -> None:
 
 
 def apply_model(
-    model: Any,
-    chunks: Iterable[Chunk],
-    out: str,
-    *,
-    interval: float | None = None,
-    observe: Observe = ignore,
+    model: Any, chunks: Iterable[Chunk], out: str, *, observe: Observe = ignore, **options: Any
 ) -> None:
     """Apply a model to every chunk, and write the results as :func:`~nutime.batch.results.open_results` does.
 
@@ -40,26 +35,30 @@ def apply_model(
         model: an encoder or a fitted estimator.
         chunks: the input; one chunk at a time is held in memory.
         out: where results are written.
-        interval: for a regressor, the coverage of prediction intervals; none unless given.
+        options: those of :func:`result_columns`.
         observe: called after every chunk.
     """
     with open_results(out) as write:
         for chunk in chunks:
-            columns = chunk_results(model, chunk, interval)
+            columns = chunk_results(model, chunk, **options)
             write(columns, chunk.part)
             observe(Extent.of(chunk.series), columns)
 
 
-def chunk_results(model: Any, chunk: Chunk, interval: float | None = None) -> Results:
+def chunk_results(model: Any, chunk: Chunk, **options: Any) -> Results:
     """Return ids, labels and the model's results for a chunk; an error begins with the address of the chunk."""
     try:
-        return {**chunk.columns, **result_columns(model, chunk.named_series, interval)}
+        return {**chunk.columns, **result_columns(model, chunk.named_series, **options)}
     except ValueError as error:  # for example, other channels than the model was fitted with
         raise ValueError(f"{chunk.address}: {error}") from None
 
 
 def result_columns(
-    model: Any, series: list[Array] | SeriesSet | EmbeddedSeries, interval: float | None = None
+    model: Any,
+    series: list[Array] | SeriesSet | EmbeddedSeries,
+    *,
+    interval: float | None = None,
+    reject_below: float = 0,
 ) -> Results:
     """Return a model's results as columns with one row per series.
 
@@ -70,6 +69,7 @@ def result_columns(
         series: finite series, as :func:`~nutime.data.series.as_series` returns them; for an estimator they may be
             embedded already.
         interval: for a regressor, the coverage of prediction intervals; none unless given.
+        reject_below: for a classifier, the probability below which no class is predicted: ``predicted`` is "".
     """
     match model:
         case NuTime():
@@ -79,13 +79,14 @@ def result_columns(
             probabilities = model.predict_proba(series)
             names = _label_texts(model.classes_)
             columns = {f"p_{name}": column for name, column in zip(names, probabilities.T, strict=True)}
-            return {"predicted": names[probabilities.argmax(axis=1)], **columns}
+            predicted = np.where(probabilities.max(1) < reject_below, "", names[probabilities.argmax(1)])
+            return {"predicted": predicted, **columns}
         case NuTimeRegressor():
-            predicted = model.predict(series)
+            numbers = model.predict(series)
             if interval is None:
-                return {"predicted": predicted}
+                return {"predicted": numbers}
             width = model.interval_half_width(interval)
-            return {"predicted": predicted, "lower": predicted - width, "upper": predicted + width}
+            return {"predicted": numbers, "lower": numbers - width, "upper": numbers + width}
         case NuTimeClusterer():
             return {"cluster": model.predict(series)}
         case NuTimeDetector():

@@ -32,9 +32,9 @@ def apply_model_with_ray(
     source: Source,
     out: str,
     *,
-    interval: float | None = None,
     workers: int | None = None,
     observe: Observe = ignore,
+    **options: Any,
 ) -> None:
     """Apply a model to a Parquet data set as :func:`~nutime.batch.apply.apply_model` does, with Ray.
 
@@ -42,7 +42,7 @@ def apply_model_with_ray(
         model: an encoder or a fitted estimator; every worker gets a copy.
         source: the data set.
         out: a folder, which gets one ``.parquet`` file per piece, in the order of the input.
-        interval: for a regressor.
+        options: those of :func:`~nutime.batch.apply.result_columns`.
         workers: copies of the model, each on one CPU; at most and by default as many as there are CPUs.
         observe: called after every piece, in the order of the input; vectors are replaced by zeros.
 
@@ -56,7 +56,7 @@ def apply_model_with_ray(
         plan = ray.data.from_items([piece._asdict() for piece in pieces], override_num_blocks=len(pieces))
         done = plan.map_batches(
             _Worker,
-            fn_constructor_args=(files, source, interval, folder),
+            fn_constructor_args=(files, source, folder, options),
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=count),
             num_cpus=1,  # a worker that dies is started again by Ray Data, without a limit
@@ -70,12 +70,12 @@ def apply_model_with_ray(
 class _Worker:
     """A process with its own copy of the model."""
 
-    def __init__(self, files: Any, source: Source, interval: float | None, folder: str) -> None:
+    def __init__(self, files: Any, source: Source, folder: str, options: dict[str, Any]) -> None:
         import ray
 
         self.model = unpack(ray.get(files))
         self.source = source
-        self.interval = interval
+        self.options = options
         self.folder = folder
 
     def __call__(self, plan: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -85,7 +85,7 @@ class _Worker:
         try:
             with open_part(self.folder, piece.number) as write:
                 for chunk in self.source.piece_chunks(piece):
-                    write(chunk_results(self.model, chunk, self.interval))
+                    write(chunk_results(self.model, chunk, **self.options))
                     new = Extent.of(chunk.series)
                     extent = extent | new if extent else new
         except (ValueError, OSError) as error:  # Ray would wrap it into pages of its own

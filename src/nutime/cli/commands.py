@@ -246,6 +246,12 @@ def predict(
             help="For numbers: add bounds that contain the true number with this probability (0.9).",
         ),
     ] = None,
+    reject_below: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P", show_default=False, help="For a classifier: no class if its probability is below P."
+        ),
+    ] = None,
     engine: EngineOption = Engine.LOCAL,
     workers: Workers = None,
     device: Device = None,
@@ -254,7 +260,8 @@ def predict(
     """Apply a model to series: class and probabilities, or number, or cluster, or anomaly score.
 
     Of a set with a training and a test part, only the test part is read. Where the series have labels, the
-    accuracy of a classifier or the error of a regressor is printed.
+    accuracy of a classifier or the error of a regressor is printed. With --reject-below, the class of an uncertain
+    series is left empty, and the accuracy is that of the others.
 
     Example: `nutime predict model new.csv -o predictions.csv`
     """
@@ -263,16 +270,19 @@ def predict(
 
     _check_outputs(out, as_json, source)
     _check_engine(engine, workers, device, source, out)
-    if not Path(model, "estimator.json").is_file():
-        raise ValueError(f"{model}: is not a folder saved by nutime fit, cluster or detect (no estimator.json)")
+    if reject_below is not None and not 0 <= reject_below <= 1:
+        raise typer.BadParameter("must be between 0 and 1", param_hint="--reject-below")
+    _check_model(model)
     series = Source(source, read, "test")
     first, chunks = series.opened()
 
-    from nutime import NuTimeRegressor
+    from nutime import NuTimeClassifier, NuTimeRegressor
     from nutime.devices import usable_device
     from nutime.estimators import storage
 
     estimator = storage.load(model, usable_device(device))
+    if reject_below is not None and not isinstance(estimator, NuTimeClassifier):
+        raise ValueError(f"{model}: holds a {type(estimator).__name__}; only a classifier can --reject-below")
     if interval is not None:
         if not isinstance(estimator, NuTimeRegressor):
             raise typer.BadParameter(f"{model} predicts no numbers", param_hint="--interval")
@@ -280,7 +290,8 @@ def predict(
     target = getattr(estimator, "target_name_", None)
     if target in [*(first.data.channel_names or []), *(first.data.feature_names or [])]:
         raise ValueError(f"{source}: column {target!r} holds what the model predicts; give --label {target}")
-    document, page = _apply(estimator, series, chunks, out, engine, workers, interval=interval)
+    options = {"interval": interval, "reject_below": reject_below or 0}
+    document, page = _apply(estimator, series, chunks, out, engine, workers, **options)
     summaries.show({**document, "model": model}, page, as_json, out)
 
 
@@ -403,7 +414,7 @@ def _apply(
     out: str,
     engine: Engine,
     workers: int | None,
-    interval: float | None = None,
+    **options: Any,
 ) -> summaries.Pages:
     """Apply a model with the chosen engine, and summarise the results as JSON and as a page."""
     from nutime.batch.apply import apply_model
@@ -424,9 +435,9 @@ def _apply(
             report(extents[0].series, total)
 
         if engine == Engine.RAY:
-            apply_model_with_ray(model, source, out, interval=interval, workers=workers, observe=observe)
+            apply_model_with_ray(model, source, out, workers=workers, observe=observe, **options)
         else:
-            apply_model(model, chunks, out, interval=interval, observe=observe)
+            apply_model(model, chunks, out, observe=observe, **options)
     document, page = summary.pages()
     page = [summaries.input_line(source.address, extents[0]), *page, summaries.output_line(out, names)]
     return {"out": out, "series": extents[0].series, **document}, page
@@ -458,6 +469,11 @@ def _check_outputs(out: str, as_json: bool, *inputs: str, save: str | None = Non
     check_output(out, *inputs)
     if save:
         check_folder(save, force)
+
+
+def _check_model(model: str) -> None:
+    if not Path(model, "estimator.json").is_file():
+        raise ValueError(f"{model}: is not a folder saved by nutime fit, cluster or detect (no estimator.json)")
 
 
 def _check_engine(engine: Engine, workers: int | None, device: str | None, source: str, out: str) -> None:

@@ -26,7 +26,7 @@ def explore(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
     device: Device = None,
 ) -> None:
-    """Show series, their map, neighbours, clusters, anomalies and attention on a local page.
+    """Show series, their map, neighbours, clusters, anomalies and contributions on a local page.
 
     Example: `nutime explore measurements.csv`
     """

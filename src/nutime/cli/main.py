@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from nutime.cli import bench, commands, corpus, demo, explore, export, figure, pretrain, serve
+from nutime.cli import bench, commands, corpus, demo, explain, explore, export, figure, pretrain, serve
 
 app = typer.Typer(
     help="Embeddings, classifiers, clusters and anomaly scores for time series of any scale.",
@@ -45,6 +45,7 @@ def _options(
 app.command("demo")(demo.demo)
 for command in (commands.embed, commands.fit, commands.predict, commands.cluster, commands.detect):
     app.command()(command)
+app.command("explain")(explain.explain)
 app.command("explore")(explore.explore)
 app.command("export")(export.export)
 app.command("serve")(serve.serve)

@@ -55,7 +55,7 @@ class EmbeddingSummary:
 
 
 class ClassSummary:
-    """How often each class was predicted and, where labels are known, how often correctly."""
+    """How often each class was predicted, or none, and, where labels are known, how often correctly."""
 
     def __init__(self) -> None:
         self._classes: list[str] = []
@@ -68,14 +68,18 @@ class ClassSummary:
         self._classes = [name.removeprefix("p_") for name in columns if name.startswith("p_")]
         self._predicted.update(columns["predicted"].tolist())
         if "label" in columns:
-            self._labels.update(filter(None, columns["label"].tolist()))  # "" is a series without a label
-            self._correct += int((columns["predicted"] == columns["label"]).sum())
+            counted = columns["label"][columns["predicted"] != ""]
+            self._labels.update(filter(None, counted.tolist()))  # "" is a series without a label
+            self._correct += int((columns["predicted"] == columns["label"])[columns["predicted"] != ""].sum())
 
     def pages(self) -> Pages:
         """Return the number of series per class and the accuracy."""
         counts = {name: self._predicted[name] for name in self._classes}
         document: dict[str, Any] = {"predicted": counts}
         page: list[RenderableType] = [table(["predicted", "series"], [(n, f"{c:,}") for n, c in counts.items()])]
+        if rejected := self._predicted[""]:
+            document["rejected"] = rejected
+            page.append(f"Rejected, no class predicted: {rejected:,} of {self._predicted.total():,}")
         if labelled := self._labels.total():
             document["accuracy"] = self._correct / labelled
             page.append(f"Accuracy: {percent(self._correct / labelled)} ({self._correct:,} of {labelled:,})")

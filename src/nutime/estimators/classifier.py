@@ -9,15 +9,17 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.extmath import softmax
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from nutime.checks import check_number
-from nutime.data.series import SeriesLike
+from nutime.data.series import Array, SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import EmbeddedSeries, Float64, series_of, take
+from nutime.estimators.explanation import explain, variant_features
 from nutime.estimators.supervised import SupervisedEstimator, check_weights
 from nutime.finetune.linear import LinearProbe
 from nutime.finetune.train import TrainingSet, finetune, seed_from
@@ -145,6 +147,26 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         """Return ``(n, classes)`` logits, or for two classes ``(n,)`` log-odds of the second."""
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
+
+    def explain(self, X: SeriesLike | EmbeddedSeries) -> list[Float64]:
+        """Return what every point contributes to the predicted class of each series, ``(channels, length)`` each.
+
+        A contribution is the decrease of the log-odds of the class when the stretch around the point becomes a
+        straight line: positive where the series supports its class, negative elsewhere. Padding is not part of a
+        series.
+        """
+        return explain(self, X, self._log_odds)
+
+    def _log_odds(self, variants: list[Array]) -> Float64:
+        """Return the log-odds of the class predicted for the first variant."""
+        if isinstance(self.model_, LinearProbe):
+            logits = self.model_.logits(variant_features(self, variants, self.model_.coef.shape[1]))
+        else:
+            logits = self._logits(variants)
+        target = logits[0].argmax()
+        others = np.delete(logits, target, axis=1)
+        log_odds: Float64 = logits[:, target] - logsumexp(others, axis=1)
+        return log_odds
 
     def _logits(self, X: SeriesLike | EmbeddedSeries) -> Float64:
         given = self._read(X)

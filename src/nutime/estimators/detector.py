@@ -22,9 +22,10 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import OneClassSVM
 
 from nutime.checks import check_number
-from nutime.data.series import SeriesLike
+from nutime.data.series import Array, SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, StandardisedEstimator
+from nutime.estimators.explanation import explain, variant_features
 from nutime.model.reading import AUTO, Length
 
 # Share of the training series that are support vectors: with fewer, their scores represent new series less well.
@@ -132,6 +133,24 @@ class NuTimeDetector(OutlierMixin, StandardisedEstimator):  # type: ignore[misc]
         the share is interpolated, so that series beyond all training series are still ordered.
         """
         return 1 - np.interp(self.score_samples(X), self.score_levels_, self.score_ranks_)
+
+    def explain(self, X: SeriesLike | EmbeddedSeries) -> list[Float64]:
+        """Return what every point contributes to the anomaly of each series, ``(channels, length)`` each.
+
+        A contribution is the decrease of ``-log(score_samples)`` when the stretch around the point becomes a
+        straight line: positive where the series is unlike the training series. Padding is not part of a series.
+        """
+        return explain(self, X, self._negative_log_similarity)
+
+    def _negative_log_similarity(self, variants: list[Array]) -> Float64:
+        points = (variant_features(self, variants, len(self.mean_)) - self.mean_) / self.scale_
+        kernel = rbf_kernel(points, self.support_vectors_, self.gamma_)
+        weights = self.dual_coef_.copy()
+        own = kernel[0].argmax()
+        if kernel[0, own] > self.itself_ and weights[own] < 1:
+            weights[own] = 0  # also the variants of a training series are not compared with it
+        similarity = kernel @ weights / weights.sum()
+        return np.asarray(-np.log(np.maximum(similarity, _MIN_SCORE)))
 
     def _similarity(self, points: Float64) -> Float64:
         kernel = rbf_kernel(points, self.support_vectors_, self.gamma_)

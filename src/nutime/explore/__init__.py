@@ -1,1 +1,1 @@
-"""A local web page about a set of series: map, neighbours, clusters, anomalies and attention."""
+"""A local web page about a set of series: map, neighbours, clusters, anomalies, contributions and attention."""

@@ -24,7 +24,8 @@ PALETTE = (
     *("#2fa4a0", "#c9a227", "#e377a2", "#8c6d5a", "#7f8fa6"),
 )
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross")
-SERIES_COLOUR, ATTENTION_COLOUR, PLAIN_COLOUR = "#3f7fc4", "245, 158, 11", "#7f8fa6"
+SERIES_COLOUR, PLAIN_COLOUR = "#3f7fc4", "#7f8fa6"
+WARM, COLD = "245, 158, 11", "56, 132, 255"  # for and against; attention is never negative
 ANOMALY_SCALE = ((0, "#8fa9c9"), (0.6, "#8fa9c9"), (0.85, "#f2a541"), (1, "#d7263d"))
 
 #: Maps of more points are drawn with WebGL; smaller ones as SVG, which needs no GPU.
@@ -76,8 +77,10 @@ def map_figure(analysis: Analysis, kind: str, colour: str) -> go.Figure:
     return figure
 
 
-def series_figure(values: Array, attention: NDArray[Any] | None) -> go.Figure:
-    """Draw one channel of a series; windows are shaded by their attention."""
+def series_figure(
+    values: Array, attention: NDArray[Any] | None = None, contribution: NDArray[Any] | None = None
+) -> go.Figure:
+    """Draw one channel of a series, its windows shaded by attention or its points by their contribution."""
     low, high = _padded_range(values)
     figure = _figure(
         margin={"l": 56, "r": 8, "t": 8, "b": 36},
@@ -90,20 +93,32 @@ def series_figure(values: Array, attention: NDArray[Any] | None) -> go.Figure:
         },
         yaxis={"zeroline": False, "range": [low, high], "exponentformat": "power", "automargin": True},
     )
+    bar = {**_COLOUR_BAR, "nticks": 5}
     if attention is not None:
         figure.add_heatmap(
             z=[100 * attention],
             x=np.linspace(0, len(values), len(attention) + 1) - 0.5,
             y=[low, high],
             zmin=0,
-            colorscale=[(0, f"rgba({ATTENTION_COLOUR}, 0)"), (1, f"rgba({ATTENTION_COLOUR}, 0.6)")],
-            colorbar={
-                **_COLOUR_BAR,
-                "title": _title("attention", side="right"),
-                "ticksuffix": " %",
-                "nticks": 5,
-            },
+            colorscale=[(0, f"rgba({WARM}, 0)"), (1, f"rgba({WARM}, 0.6)")],
+            colorbar={**bar, "title": _title("attention", side="right"), "ticksuffix": " %"},
             hovertemplate="attention %{z:.1f} %<extra></extra>",
+        )
+    if contribution is not None:
+        starts = np.flatnonzero(np.diff(contribution, prepend=np.nan))  # equal neighbours share a cell
+        largest = float(np.abs(contribution).max()) or 1.0
+        figure.add_heatmap(
+            z=[contribution[starts]],
+            x=np.append(starts, len(values)) - 0.5,
+            y=[low, high],
+            zmin=-largest,
+            zmax=largest,
+            colorscale=[
+                *((0, f"rgba({COLD}, 0.6)"), (0.5, f"rgba({COLD}, 0)")),
+                *((0.5, f"rgba({WARM}, 0)"), (1, f"rgba({WARM}, 0.6)")),
+            ],
+            colorbar={**bar, "title": _title("contribution", side="right")},
+            hovertemplate="contribution %{z:.2f}<extra></extra>",
         )
     points = line_points(values, LINE_POINTS)
     figure.add_scatter(

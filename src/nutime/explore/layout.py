@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dash import dcc, html
 
 from nutime.explore import drawing
-from nutime.explore.state import SAMPLE, TSNE_SERIES, Analysis, Collection
+from nutime.explore.state import SAMPLE, TSNE_SERIES, Analysis, Collection, Contribution
 
 #: Larger files are opened from the command line: a browser holds several copies of an upload in memory.
 UPLOAD_BYTES = 100 * 2**20
@@ -125,11 +125,19 @@ def _series_section() -> html.Section:
                         className="number",
                     ),
                     html.Div(dcc.Dropdown(id="channel", value=0, clearable=False), id="channels"),
+                    html.Span("shaded by", className="hint"),
+                    dcc.RadioItems(
+                        ["contribution", "attention"],
+                        "contribution",
+                        id="shading",
+                        inline=True,
+                        className="choice",
+                    ),
                     html.Span(id="facts", className="hint"),
                 ],
                 className="bar",
             ),
-            _graph("series", "The selected series, shaded by attention"),
+            _graph("series", "The selected series, shaded by the contribution of its points or by attention"),
             html.P(id="series-note", className="hint"),
         ],
         className="series",
@@ -185,9 +193,15 @@ def map_note(analysis: Analysis) -> str:
     return " ".join(notes)
 
 
-def series_note(length: int) -> str:
+def series_note(length: int, shading: str, contribution: Contribution | None) -> str:
     """Return the legend of the figure of a series."""
-    note = "Shading: the share of [CLS]'s attention that falls on each window, in the last layer."
+    if shading == "attention":
+        note = "Shading: the share of [CLS]'s attention that falls on each window, in the last layer."
+        note += " It does not explain a prediction."
+    elif contribution is None:
+        note = "Contributions appear when the series are embedded and a model is fitted."
+    else:
+        note = f"Shading: what each stretch contributes to {contribution.target}; blue speaks against it."
     if length > drawing.LINE_POINTS:
         note += f" Drawn through the extremes of {length:,} points."
     return note

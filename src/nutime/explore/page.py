@@ -257,9 +257,7 @@ def _choose_series(app: Dash, analyses: Analyses) -> None:
         return [key, index], str(index), None
 
     @app.callback(
-        Output("series", "figure"),
         Output("facts", "children"),
-        Output("series-note", "children"),
         Output("neighbour-note", "children"),
         Output({"neighbour": ALL}, "children"),
         Output({"neighbour": ALL}, "aria-label"),
@@ -269,17 +267,38 @@ def _choose_series(app: Dash, analyses: Analyses) -> None:
         Input("ready", "data"),
     )
     def show(chosen: list[Any] | None, channel: int, _: Any) -> tuple[Any, ...]:
-        """Draw the selected series and its neighbours."""
+        """Show the selected series' facts and its neighbours."""
+        if not chosen or (analysis := analyses.find(chosen[0])) is None:
+            raise PreventUpdate
+        index: int = chosen[1]
+        channel = min(channel, analysis.collection.channels - 1)
+        cards = zip(*layout.cards(analysis, index, channel), strict=True)
+        return layout.facts(analysis, index), layout.neighbour_note(analysis), *map(list, cards)
+
+    @app.callback(
+        Output("series", "figure"),
+        Output("series-note", "children"),
+        Input("chosen", "data"),
+        Input("channel", "value"),
+        Input("shading", "value"),
+        Input("ready", "data"),
+    )
+    def shade(chosen: list[Any] | None, channel: int, shading: str, _: Any) -> tuple[Any, ...]:
+        """Draw the selected series with its shading, which may take a second."""
         if not chosen or (analysis := analyses.find(chosen[0])) is None:
             raise PreventUpdate
         index: int = chosen[1]
         channel = min(channel, analysis.collection.channels - 1)
         values = analysis.collection.series[index][channel]
-        figure = drawing.series_figure(values, analysis.attention(index, channel))
+        contribution = analysis.contribution(index) if shading == "contribution" else None
+        if shading == "attention":
+            figure = drawing.series_figure(values, attention=analysis.attention(index, channel))
+        else:
+            figure = drawing.series_figure(
+                values, contribution=None if contribution is None else contribution.values[channel]
+            )
         figure.update_layout(uirevision=f"{analysis.key} {index} {channel}")
-        note = layout.series_note(len(values))
-        cards = zip(*layout.cards(analysis, index, channel), strict=True)
-        return figure, layout.facts(analysis, index), note, layout.neighbour_note(analysis), *map(list, cards)
+        return figure, layout.series_note(len(values), shading, contribution)
 
 
 def _read_drop(contents: list[str], names: list[str]) -> Collection:

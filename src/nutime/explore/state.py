@@ -1,4 +1,4 @@
-"""Data sets on the page: their series, embeddings, maps, clusters and anomaly scores; independent of the page.
+"""Data sets on the page: series, embeddings, maps, clusters, scores, contributions; independent of the page.
 
 An :class:`Analysis` computes its parts one after the other in a worker thread, and the page reads those that are
 finished. All parts use the same points, the embeddings standardised to mean 0 and standard deviation 1, so that
@@ -30,17 +30,21 @@ from nutime.data.formats.read import is_series_file, read_file
 from nutime.data.series import Array, as_series, resample
 from nutime.encoder import NuTime
 from nutime.estimators.base import EmbeddedSeries
+from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import NuTimeDetector
 
 Float32: TypeAlias = NDArray[np.float32]
 
-#: Clusters and anomaly scores are fitted on at most this many series and predicted for all.
+#: Clusters, anomaly scores and the classifier are fitted on at most this many series and predicted for all.
 SAMPLE = 2000
 #: A t-SNE map takes minutes beyond this many series.
 TSNE_SERIES = 3000
+#: With more classes, contributions are those to the anomaly score: a classifier would take minutes to fit.
+MAX_CLASSES = 50
 #: Open data sets; the least recently used beyond them is closed.
 MAX_OPEN = 8
+_POOL = "cls+mean"
 _CHUNK_SIZE = 4096  # series scored together: the kernel has one row per series and one column per support vector
 
 
@@ -136,6 +140,13 @@ class Neighbour(NamedTuple):
     distance: float
 
 
+class Contribution(NamedTuple):
+    """What the points of a series contribute, ``(channels, length)``, and what they contribute to."""
+
+    target: str
+    values: NDArray[np.float64]
+
+
 class _Cancelled(Exception):  # noqa: N818
     pass
 
@@ -161,11 +172,13 @@ class Analysis:
         self.scores: NDArray[np.float64] | None = None
         self.error = ""
         self._encoder = encoder
+        self._explained: NuTimeClassifier | NuTimeDetector | None = None
+        self._contribution: tuple[int, Contribution] | None = None
         self._stage = Stage("starting")
         self._cancelled = threading.Event()
         self._tsne_requested = False
         self._steps: Queue[Callable[[], None]] = Queue()
-        for step in (self._embed, self._find_principal_map, self._score, self._cluster):
+        for step in (self._embed, self._find_principal_map, self._score, self._cluster, self._classify):
             self._steps.put(step)
         self._worker = threading.Thread(target=self._work, name="nutime-explore", daemon=True)
         self._worker.start()
@@ -180,9 +193,9 @@ class Analysis:
 
     @property
     def ready(self) -> list[str]:
-        """The finished parts: ``pca``, ``tsne``, ``cluster``, ``anomaly``."""
-        colours = {"cluster": self.clusters, "anomaly": self.scores}
-        return [*self.maps, *(name for name, values in colours.items() if values is not None)]
+        """The finished parts: ``pca``, ``tsne``, ``cluster``, ``anomaly``, ``contribution``."""
+        parts = {"cluster": self.clusters, "anomaly": self.scores, "contribution": self._explained}
+        return [*self.maps, *(name for name, part in parts.items() if part is not None)]
 
     @property
     def sampled(self) -> bool:
@@ -210,6 +223,20 @@ class Analysis:
         """Return the series nearest to one series, nearest first; none before the series are embedded."""
         return [] if self.points is None else nearest(self.points, index, count)
 
+    def contribution(self, index: int) -> Contribution | None:
+        """Return the contributions to the predicted class of a series, or without labels to its anomaly score.
+
+        The classifier is fitted on the labels of the collection, those of the series included.
+        """
+        model, known = self._explained, self._contribution
+        if model is None:
+            return None
+        if known is None or known[0] != index:
+            series = [self.collection.series[index]]
+            target = f"class {model.predict(series)[0]}" if isinstance(model, NuTimeClassifier) else "the anomaly"
+            known = self._contribution = index, Contribution(target, model.explain(series)[0])
+        return known[1]
+
     @torch.inference_mode()
     def attention(self, index: int, channel: int) -> Float32:
         """Return the attention of ``[CLS]`` to each window of a series, averaged over heads."""
@@ -232,7 +259,7 @@ class Analysis:
             self._steps.task_done()
 
     def _embed(self) -> None:
-        self._embedded = EmbeddedSeries.embed(self.collection.series, self._encoder, verbose=self._report)
+        self._embedded = EmbeddedSeries.embed(self.collection.series, self._encoder, _POOL, verbose=self._report)
         self.points = StandardScaler().fit_transform(self._embedded.embedding).astype(np.float32)
 
     def _report(self, done: int, total: int) -> None:
@@ -254,7 +281,7 @@ class Analysis:
         if len(self) < 2:
             return
         self._stage = Stage("scoring anomalies")
-        detector = NuTimeDetector(encoder=self._encoder).fit(self._sample)
+        detector = self._detector = NuTimeDetector(encoder=self._encoder, pool=_POOL).fit(self._sample)
         chunks = np.array_split(np.arange(len(self)), -(-len(self) // _CHUNK_SIZE))
         self.scores = np.concatenate([detector.anomaly_score(self._embedded.take(chunk)) for chunk in chunks])
 
@@ -265,15 +292,31 @@ class Analysis:
         clusterer = NuTimeClusterer(encoder=self._encoder, random_state=0).fit(self._sample)
         self.clusters = clusterer.predict(self._embedded)
 
+    def _classify(self) -> None:
+        """Fit the model whose predictions are explained: a classifier if there are labels, else the detector."""
+        if len(self) < 2:
+            return
+        labels = np.full(len(self), "") if self.collection.labels is None else self.collection.labels
+        labelled = self._members[labels[self._members] != ""]
+        if not 2 <= len(np.unique(labels[labelled])) <= MAX_CLASSES:
+            self._explained = self._detector
+            return
+        self._stage = Stage("learning the labels")
+        classifier = NuTimeClassifier(encoder=self._encoder, pool=_POOL)
+        self._explained = classifier.fit(self._embedded.take(labelled), labels[labelled])
+
     @property
     def _points(self) -> Float32:
         assert self.points is not None
         return self.points
 
     @cached_property
+    def _members(self) -> NDArray[np.intp]:
+        return np.sort(np.random.default_rng(0).permutation(len(self))[:SAMPLE])
+
+    @cached_property
     def _sample(self) -> EmbeddedSeries:
-        members = np.random.default_rng(0).permutation(len(self))[:SAMPLE]
-        return self._embedded.take(np.sort(members))
+        return self._embedded.take(self._members)
 
 
 class Analyses:

@@ -1,0 +1,116 @@
+"""``nutime explain``: what every point of a series contributes to the result of a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nutime.cli.commands import _check_model, _check_outputs
+from nutime.cli.options import AsJson, Device, Input, Output, reads_series
+from nutime.cli.progress import progress_bars
+
+if TYPE_CHECKING:
+    from nutime.batch.results import Results
+    from nutime.batch.source import Chunk, SourceOptions
+    from nutime.figures.contribution import ExplainedSeries
+
+
+@reads_series
+def explain(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL_DIR", show_default=False, help="Folder saved by fit or detect.")
+    ],
+    source: Input,
+    out: Output,
+    read: SourceOptions,
+    index: Annotated[
+        list[int] | None,
+        typer.Option(min=0, show_default=False, help="Series to explain, from 0; may be repeated; else all."),
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", show_default=False, help="Draw explain.png and explain.svg there."),
+    ] = None,
+    device: Device = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write what every point contributes to the predicted class of a series, or to its anomaly.
+
+    One row per point: series, id, predicted, channel, point, contribution. A contribution is the decrease of the
+    log-odds of the class when the stretch around the point becomes a straight line. Of a set with a training and a
+    test part, only the test part is read.
+
+    Example: `nutime explain model new.csv -o contributions.csv --index 0 --figure figures`
+    """
+    _check_outputs(out, as_json, source)
+    _check_model(model)
+
+    from nutime.batch.results import open_results
+    from nutime.batch.source import Chunk, Extent, Source
+    from nutime.cli import summaries
+    from nutime.devices import usable_device
+    from nutime.estimators import storage
+    from nutime.figures import style
+    from nutime.figures.contribution import MAX_PANELS, draw_contributions
+
+    data = Chunk.joined(Source(source, read, "test").opened()[1])
+    chosen = index or list(range(len(data.series)))
+    if max(chosen) >= len(data.series):
+        raise ValueError(f"{source}: has no series {max(chosen)}, its {len(data.series)} series count from 0")
+    if figure and len(chosen) * len(data.series[0]) > MAX_PANELS:
+        raise ValueError(f"{figure}: a figure has at most {MAX_PANELS} panels; choose fewer series with --index")
+    estimator = storage.load(model, usable_device(device))
+    if not hasattr(estimator, "explain"):
+        raise ValueError(f"{model}: holds a {type(estimator).__name__}, which does not explain its results")
+    panels: list[ExplainedSeries] = []
+    with progress_bars() as new_bar, open_results(out) as write:
+        report = new_bar("series", len(chosen))
+        for done, series in enumerate(chosen, 1):
+            columns, explained = _explain_one(estimator, data, series)
+            write(columns, 0)
+            if figure:
+                panels += explained
+            report(done, len(chosen))
+    page = [
+        summaries.input_line(source, Extent.of([data.series[series] for series in chosen])),
+        summaries.output_line(out, list(columns)),
+    ]
+    document = {"model": model, "out": out, "series": chosen, "figure": None}
+    if figure:
+        saved = style.save(draw_contributions(panels), figure, "explain")
+        document["figure"] = str(saved.png)
+        page.append(f"Figure: {saved.png}, {saved.svg.name}")
+    summaries.show(document, page, as_json, out)
+
+
+def _explain_one(estimator: Any, data: Chunk, series: int) -> tuple[Results, list[ExplainedSeries]]:
+    """Return the rows of one series, and a panel for each of its channels."""
+    import numpy as np
+
+    from nutime.batch.apply import result_columns
+    from nutime.data.series import SeriesSet
+    from nutime.figures.contribution import ExplainedSeries
+
+    names = data.data.channel_names
+    given = SeriesSet([data.series[series]], channel_names=names)
+    try:
+        contribution = estimator.explain(given)[0]
+        results = result_columns(estimator, given)
+    except ValueError as error:
+        raise ValueError(f"{data.address}: {error}") from None
+    channels, length = contribution.shape
+    names = [str(name) for name in getattr(estimator, "channel_names_in_", names or range(channels))]
+    facts = {"series": series} | {name: column[series] for name, column in data.columns.items() if name == "id"}
+    facts |= {name: column[0] for name, column in results.items() if name == "predicted"}
+    columns = {name: np.repeat(value, channels * length) for name, value in facts.items()}
+    columns |= {
+        "channel": np.repeat(np.array(names), length),
+        "point": np.tile(np.arange(length), channels),
+        "contribution": contribution.ravel(),
+    }
+    title = " · ".join(map(str, facts.values()))
+    titles = [title] if channels == 1 else [f"{title} · {name}" for name in names]
+    rows = zip(titles, data.series[series], contribution, strict=True)
+    return columns, [ExplainedSeries(*row) for row in rows]

@@ -1,0 +1,46 @@
+"""Series shaded by what their points contribute to a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from nutime.data.series import Array
+from nutime.figures.style import COLOURS, INK, grid_of, panels, styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+#: Panels of one figure.
+MAX_PANELS = 30
+_MAX_ALPHA = 0.6
+
+
+class ExplainedSeries(NamedTuple):
+    """One channel of a series and the contribution of its points, both ``(length,)``."""
+
+    title: str
+    values: Array
+    contribution: NDArray[np.float64]
+
+
+@styled
+def draw_contributions(explained: Sequence[ExplainedSeries]) -> Figure:
+    """Draw one panel per channel: orange for the prediction, blue against it, the stronger the darker."""
+    figure, axes = panels(*grid_of(len(explained)), height=1.9)
+    largest = max(float(np.abs(each.contribution).max()) for each in explained) or 1.0
+    for panel, (title, values, contribution) in zip(axes, explained, strict=False):
+        starts = np.flatnonzero(np.diff(contribution, prepend=np.nan))  # equal neighbours share a span
+        for left, right in zip(starts, [*starts[1:], len(values)], strict=True):
+            share = contribution[left] / largest
+            colour = COLOURS[1] if share > 0 else COLOURS[0]
+            panel.axvspan(left - 0.5, right - 0.5, color=colour, alpha=_MAX_ALPHA * abs(share), linewidth=0)
+        panel.plot(values, color=INK, linewidth=np.clip(300 / len(values), 0.3, 1.3))
+        panel.set(xlim=(-0.5, len(values) - 0.5), yticks=[], xlabel="point")
+        panel.set_title(title)
+    for panel in axes[len(explained) :]:
+        panel.remove()
+    return figure
