@@ -463,6 +463,14 @@ def test_digits_survive_far_from_zero():
     np.testing.assert_allclose(far, near, atol=1e-6)
 
 
+@pytest.mark.parametrize("place", [0, 500, 999])
+def test_digits_survive_beside_a_huge_value(place):
+    values = np.sin(np.arange(1000) / 30)
+    values[place] = 1e20
+    expected = values.reshape(100, 10).mean(axis=1)
+    np.testing.assert_allclose(resample([values[None]], 100)[0, 0], expected, rtol=1e-12)
+
+
 def test_long_series_are_resampled_in_bounded_memory():
     series = [np.ones((1, 10**6), np.float32)] * 40
     tracemalloc.start()

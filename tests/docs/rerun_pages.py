@@ -23,7 +23,7 @@ from typing import Any
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (
     "index.md",
-    *(f"guides/{name}.md" for name in ("classify", "few-labels", "cluster", "anomalies", "pretrain")),
+    *(f"guides/{name}.md" for name in ("prepare", "classify", "few-labels", "cluster", "anomalies", "pretrain")),
     *(f"guides/{name}.md" for name in ("many-gpus", "deploy")),
 )
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -155,6 +155,7 @@ def fit(
         raise ValueError(f"{source}: has no labels; name their column with --label")
     encoder = _load_encoder(weights, device)
     training_set, labels, unlabelled = _labelled(chunks)
+    _check_classes(source, labels)
     series = training_set.series
 
     from nutime import NuTimeClassifier
@@ -437,6 +438,19 @@ def _labelled(chunks: Iterable[Chunk]) -> tuple[SeriesSet, NDArray[np.str_], int
     labelled = labels != ""
     series = [values for values, has_label in zip(data.series, labelled, strict=True) if has_label]
     return replace(data.named_series, series=series), labels[labelled], int((~labelled).sum())
+
+
+def _check_classes(source: str, labels: NDArray[np.str_]) -> None:
+    """Refuse labels that are decimal numbers."""
+    try:
+        fractions = labels.astype(float) % 1
+    except ValueError:  # text
+        return
+    if fractions.any():
+        raise ValueError(
+            f"{source}: labels such as {labels[fractions.argmax()]} are continuous, not classes; for regression, "
+            "write vectors with nutime embed and fit scikit-learn's RidgeCV on them"
+        )
 
 
 def _load_encoder(weights: str, device: str | None) -> NuTime:

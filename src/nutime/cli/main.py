@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from nutime.cli import bench, commands, corpus, demo, explore, export, figure, pretrain, serve
+from nutime.cli.terminal import one_line
 
 app = typer.Typer(
     help="Embeddings, classifiers, clusters and anomaly scores for time series of any scale.",
@@ -62,7 +63,7 @@ def main() -> None:
         with _one_line_messages():
             app()  # Ctrl-C ends with exit code 130
     except (ValueError, OSError, RuntimeError, ImportError) as error:
-        print(f"nutime: {' '.join(str(error).split())}", file=sys.stderr)
+        print(one_line(error), file=sys.stderr)
         raise SystemExit(1) from None
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -73,10 +74,10 @@ def _one_line_messages() -> Iterator[None]:
     """Print warnings and log messages of nutime as one line each, and none of other packages."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        print(f"nutime: {' '.join(str(message).split())}", file=sys.stderr)
+        print(one_line(message), file=sys.stderr)
 
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("nutime: %(message)s"))
+    handler.format = lambda record: one_line(record.getMessage())  # type: ignore[method-assign]
     logger = logging.getLogger("nutime")
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)
