@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nutime.batch.source import Source
+from nutime.data.archives import load_dataset
 from nutime.data.corpus.store import Corpus, CorpusWriter
 from nutime.data.formats.read import FORMATS, read_records
 from nutime.data.series import as_series
@@ -183,6 +184,14 @@ def test_pipes_and_devices_are_refused(tmp_path, refusal, suffix, read):
         assert refusal(read, path) == f"{path}: cannot be read: is not a regular file"
 
 
+def test_an_archive_set_with_one_long_series_is_not_padded_to_it(tmp_path, refusal):
+    home = tmp_path / "GunPoint"
+    home.mkdir()
+    lines = b"1,2:1\n" * 30_000 + b"1," * 500_000 + b"2:1\n"
+    (home / "GunPoint_TRAIN.ts").write_bytes(b"@classLabel true 1 2\n@data\n" + lines)
+    assert BOMB in refusal(lambda: load_dataset("GunPoint", split="train", data_dir=tmp_path))
+
+
 def test_a_file_of_labels_must_be_a_regular_file(tmp_path, refusal):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "a.csv").write_text("1\n2\n")
@@ -300,6 +309,16 @@ def test_an_index_that_points_elsewhere_or_counts_badly_is_refused(corpus, refus
     index["shards"][0][field] = value
     (corpus / "corpus.json").write_text(json.dumps(index))
     assert "corpus.json: is damaged" in refusal(Corpus.open, corpus)
+
+
+def test_a_shard_that_is_a_link_out_of_the_folder_or_a_pipe_is_refused(corpus, tmp_path, refusal):
+    shard = corpus / "shard-00000.arrow"
+    shard.rename(tmp_path / "elsewhere.arrow")
+    shard.symlink_to(tmp_path / "elsewhere.arrow")
+    assert refusal(Corpus.open, corpus).startswith(f"{shard}: is missing or elsewhere")
+    shard.unlink()
+    os.mkfifo(shard)
+    assert refusal(Corpus.open, corpus).startswith(f"{shard}: is missing or elsewhere")
 
 
 @pytest.mark.parametrize("offset", [-1, 0, 10**9, -(2**63)])

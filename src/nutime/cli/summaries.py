@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from nutime.batch.results import STANDARD, Results, flatten
-from nutime.cli.terminal import printable
+from nutime.cli.text import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -231,8 +231,10 @@ def show(document: dict[str, Any], page: Sequence[RenderableType], as_json: bool
 
     console = Console(stderr=out == STANDARD, markup=False, highlight=False)  # a label may look like markup
     for part in page:
-        is_text = isinstance(part, str)
-        console.print(printable(part) if is_text else part, soft_wrap=is_text)
+        if isinstance(part, str):
+            console.print(printable(part), soft_wrap=True)
+        else:
+            console.print(part)
 
 
 def percent(share: float) -> str:
