@@ -376,6 +376,13 @@ def test_columns_of_one_letter_and_numbers_are_points():
     assert len(as_series(pandas.DataFrame(np.ones((4, 4)), columns=["t", "y", 0, ("label", 1)]))) == 4
 
 
+@pytest.mark.parametrize("names", [["t0", "t1", "y"], [0, 1, "y"]], ids=["names", "numbers"])
+def test_a_column_y_beside_points_is_refused_as_labels(names):
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match=r"column 'y' holds labels; .*: X\.drop\(columns=\['y'\]\)"):
+        as_series(pandas.DataFrame(np.ones((4, 3)), columns=names))
+
+
 @pytest.mark.parametrize("column", [["x", "y"], ["2020-01-01", "2020-01-02"]])
 def test_a_dataframe_with_a_text_column_is_refused_by_name(column):
     pandas = pytest.importorskip("pandas")
