@@ -383,6 +383,17 @@ def test_a_column_y_beside_points_is_refused_as_labels(names):
         as_series(pandas.DataFrame(np.ones((4, 3)), columns=names))
 
 
+def test_columns_x_and_y_may_be_channels_and_are_refused_with_the_remedy():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.ones((4, 3)), columns=["x", "y", "z"])
+    with pytest.raises(
+        ValueError, match=r"columns 'x' and 'y': give \[X\] if rows are points, X\.to_numpy"
+    ):
+        as_series(frame)
+    assert as_series([frame])[0].shape == (3, 4)
+    assert len(as_series(frame.to_numpy())) == 4
+
+
 @pytest.mark.parametrize("column", [["x", "y"], ["2020-01-01", "2020-01-02"]])
 def test_a_dataframe_with_a_text_column_is_refused_by_name(column):
     pandas = pytest.importorskip("pandas")
