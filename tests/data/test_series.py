@@ -386,9 +386,7 @@ def test_a_column_y_beside_points_is_refused_as_labels(names):
 def test_columns_x_and_y_may_be_channels_and_are_refused_with_the_remedy():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(np.ones((4, 3)), columns=["x", "y", "z"])
-    with pytest.raises(
-        ValueError, match=r"columns 'x' and 'y': give \[X\] if rows are points, X\.to_numpy"
-    ):
+    with pytest.raises(ValueError, match=r"columns 'x' and 'y': give \[X\] if rows are points, X\.to_numpy"):
         as_series(frame)
     assert as_series([frame])[0].shape == (3, 4)
     assert len(as_series(frame.to_numpy())) == 4

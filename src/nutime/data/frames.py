@@ -125,9 +125,7 @@ def read_frame(frame: Any, freq: str | float | None = None) -> RawSeries:
         return _read_nested(table, nested)
     table.refuse(ID_NAMES, "ids, not points; give the frame without it")
     if {"x", "y"} <= set(table.names):
-        raise ValueError(
-            "columns 'x' and 'y': give [X] if rows are points, X.to_numpy() if they are series"
-        )
+        raise ValueError("columns 'x' and 'y': give [X] if rows are points, X.to_numpy() if they are series")
     if not any(isinstance(name, str) and len(name) == 1 for name in table.names if name != "y"):
         table.refuse(frozenset({"y"}), _LABELS, min_length=1)  # beside x and z it is a value, beside t0 and t1 not
     for name in table.names:

@@ -91,7 +91,8 @@ class _Footer:
             case 4 | 5 | 6:
                 return self._integer()
             case 7:
-                self._at += 8
+                for _ in range(8):
+                    self._byte()
             case 8:
                 length = self._unsigned()  # moves on as well
                 self._at += length
@@ -111,7 +112,7 @@ class _Footer:
 
     def _unsigned(self) -> int:
         number = shift = 0
-        while (byte := self._byte()) > 127:
+        while (byte := self._byte()) > 127 and shift < 63:
             number |= (byte & 127) << shift
             shift += 7
         return number | byte << shift
