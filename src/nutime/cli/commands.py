@@ -443,12 +443,12 @@ def _labelled(chunks: Iterable[Chunk]) -> tuple[SeriesSet, NDArray[np.str_], int
 def _check_classes(source: str, labels: NDArray[np.str_]) -> None:
     """Refuse labels that are decimal numbers."""
     try:
-        fractions = labels.astype(float) % 1
+        is_decimal = labels.astype(float) % 1 != 0
     except ValueError:  # text
         return
-    if fractions.any():
+    if is_decimal.any():
         raise ValueError(
-            f"{source}: labels such as {labels[fractions.argmax()]} are continuous, not classes; for regression, "
+            f"{source}: labels such as {labels[is_decimal.argmax()]} are continuous, not classes; for regression, "
             "write vectors with nutime embed and fit scikit-learn's RidgeCV on them"
         )
 
