@@ -128,6 +128,7 @@ HUGE_HEADER = b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**32 - 1)
         ("plain.parquet", lambda: text_parquet(pa.string(), use_dictionary=False, compression="zstd"), BOMB),
         ("bytearray.pt", lambda: pt(Allocating()), "names '__builtin__ bytearray'"),
         ("stacked.pt", lambda: pt(Allocating(), protocol=4), "names 'STACK_GLOBAL'"),
+        ("text.pt", lambda: b"\x80\x02X" + struct.pack("<I", 2**31 - 1) + b"a", "cannot be read"),
         ("claim.pt", lambda: pt({"samples": 2**50}), "claims a size of 1125899906842624"),
     ],
     ids=lambda value: value if isinstance(value, str) and "." in value else "",

@@ -13,6 +13,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from mmap import ACCESS_READ, mmap
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -139,11 +140,15 @@ def _check_pickles(source: InputFile, zipped: bool) -> None:
     with ExitStack() as stack:
         if zipped:
             archive = stack.enter_context(zipfile.ZipFile(source.path))
-            source.check_expansion(sum(member.file_size for member in archive.infolist()))
-            names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
-            pickles = [stack.enter_context(archive.open(name)) for name in names]
-        else:  # a number, a version, a description, and then the tensors
-            pickles = [stack.enter_context(source.path.open("rb"))] * 4
+            members = archive.infolist()
+            source.check_expansion(sum(member.file_size for member in members))
+            pickles = [
+                stack.enter_context(archive.open(member)) for member in members if member.filename.endswith(".pkl")
+            ]
+        else:  # a number, a version, a description, the tensors, and the keys of their values
+            file = stack.enter_context(source.path.open("rb"))
+            # Mapped, because a read of a file allocates as many bytes as the pickle claims.
+            pickles = [stack.enter_context(mmap(file.fileno(), 0, access=ACCESS_READ))] * 5
         for stream in pickles:
             for code, value, _ in pickletools.genops(stream):
                 if isinstance(value, str) and len(value) > _MAX_NAME:
