@@ -176,7 +176,7 @@ def test_a_folder_of_parquet_is_a_data_set_unless_it_has_labels(tmp_path, caplog
     assert [values.shape for values in each.series] == [(2, 3), (2, 3)]
     assert each.columns["label"].tolist() == ["", "run"]
     write(runs / "c.csv", "1,2\n")
-    with pytest.raises(FormatError, match=r"holds \.parquet and other series \(.*c\.csv\); choose by a pattern"):
+    with pytest.raises(FormatError, match=r"holds \.parquet and other files such as .*c\.csv; choose by"):
         read(str(runs))
 
 
