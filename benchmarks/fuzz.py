@@ -59,6 +59,21 @@ def read_series(folder: Path) -> None:
         pass
 
 
+def read_batch(folder: Path) -> None:
+    from nutime.batch.source import Source
+
+    (path,) = folder.iterdir()
+    for _ in Source(str(path)).chunks():
+        pass
+
+
+def read_many(folder: Path) -> None:
+    from nutime.data.formats.read import read_records
+
+    for _ in read_records(folder):
+        pass
+
+
 def read_archive(folder: Path) -> None:
     from nutime.data.archives import load_dataset
 
@@ -93,6 +108,8 @@ def read_checkpoint(folder: Path) -> None:
 
 READERS: dict[str, Callable[[Path], None]] = {
     **dict.fromkeys(("ts", "tsv", "txt", "arff", "csv", "gzip", "npz", "npy", "pt", "parquet"), read_series),
+    "batch": read_batch,
+    "many": read_many,
     "archive": read_archive,
     "encoder": read_encoder,
     "estimator": read_estimator,

@@ -14,6 +14,7 @@ import numpy as np
 Files: TypeAlias = dict[str, bytes]
 
 SERIES, LENGTH = 6, 8
+ROLES = ("label", "id", "time", "y")
 
 
 def text_seeds() -> dict[str, list[Files]]:
@@ -120,8 +121,46 @@ def array_seeds() -> dict[str, list[Files]]:
                 {"x": list(X), "z": list(X)}, use_dictionary=False, compression="none", data_page_version="2.0"
             ),
         ],
+        "batch": [
+            parquet({"x": list(X), "label": y}),
+            parquet(long),
+            *(
+                parquet({"x": values, role: cells})
+                for role in ROLES
+                for cells in odd_columns()
+                for values in (X[:, 0], list(X))
+            ),
+        ],
         "archive": [{"GunPoint.npz": saved(lambda stream: np.savez_compressed(stream, **splits))}],
     }
+
+
+def odd_columns() -> list[Any]:
+    """Return a column of every Arrow type that a role may be given."""
+    import pyarrow as pa
+
+    texts = pa.array(["ab"[index % 2] * 4 for index in range(SERIES)])
+    numbers = pa.array(range(SERIES), pa.int32())
+    nested = ([1.0, 2.0], {"a": 1}, ["ab"], None)
+    return [
+        *(texts.cast(kind) for kind in (pa.large_string(), pa.binary(), pa.large_binary())),
+        texts.cast(pa.binary()).cast(pa.binary(4)),
+        texts.dictionary_encode(),
+        *(numbers.cast(kind) for kind in (pa.bool_(), pa.date32(), pa.time32("s"), pa.float16())),
+        *(numbers.cast(pa.int64()).cast(kind) for kind in (pa.timestamp("ns"), pa.duration("s"))),
+        *(pa.array([cell] * SERIES) for cell in nested),
+    ]
+
+
+def many_files() -> list[Files]:
+    """Return folders of files with one series each, and their labels."""
+    table = b"time,x,y\n0,1,2\n1,2,3\n3,4,5\n"
+    labels = b"file,label\na.csv,on\nb.csv,off\n"
+    return [
+        {"a.csv": table, "b.csv": table, "labels.csv": labels},
+        {"a.txt": b"1 2\n3 4\n", "b.tsv": b"5\t6\n7\t8\n"},
+        {"a.csv": b"2024-01-01;0,5\n2024-01-02;0,7\n", "labels.csv": b"a,on\n"},
+    ]
 
 
 def folder_seeds() -> dict[str, list[Files]]:
@@ -176,4 +215,4 @@ def write_folder(folder: Path, files: Files) -> None:
 
 def all_seeds() -> dict[str, list[Files]]:
     """Return the valid files of every reader."""
-    return {**text_seeds(), **array_seeds(), **folder_seeds()}
+    return {**text_seeds(), **array_seeds(), "many": many_files(), **folder_seeds()}

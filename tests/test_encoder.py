@@ -202,3 +202,8 @@ def test_shipped_weights_load_and_embed(name):
     Z = NuTime.from_pretrained(name).embed([walk(300), walk(20, 1)])
     assert np.isfinite(Z).all()
     assert np.linalg.norm(Z[0] - Z[1]) > 0.1
+
+
+def test_an_encoder_is_shown_in_one_line():
+    assert repr(NuTime.from_pretrained()).startswith("NuTime(length=512, dim=")
+    assert "\n" not in repr(NuTime.from_pretrained())

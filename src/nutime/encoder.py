@@ -143,6 +143,11 @@ class NuTime(NuTimeNetwork):
         """The device the encoder computes on."""
         return self.norm.weight.device
 
+    def __repr__(self) -> str:
+        millions = sum(weights.numel() for weights in self.parameters()) / 1e6
+        length, dim, depth = self.config.length, self.config.dim, self.config.depth
+        return f"NuTime(length={length}, dim={dim}, depth={depth}, {millions:.1f}M parameters)"
+
     def _decoder(self) -> Decoder:
         if self._decoder_weights is None:
             raise ValueError(f"these weights have no decoder ({_DECODER}); {DEFAULT_WEIGHTS} has one")

@@ -160,6 +160,32 @@ def test_a_folder_of_files_is_read_with_file_names_as_ids_and_labels_from_a_tabl
     assert table.columns["label"].tolist() == ["run", ""]
 
 
+def test_a_folder_of_parquet_is_a_data_set_unless_it_has_labels(tmp_path, caplog):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    caplog.set_level("INFO")
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    for name in ("a", "b"):
+        pq.write_table(pa.table({"t0": [1.0, 2.0, 4.0], "t1": [5.0, 7.0, 8.0]}), runs / f"{name}.parquet")
+    assert len(read(str(runs)).series) == 6
+    assert caplog.messages == [f"{runs}: a data set of 2 .parquet files; with --labels each is one series"]
+    labels = write(tmp_path / "labels.csv", "file,label\nb,run\n")
+    each = Chunk.joined(Source(str(runs), {"labels": str(labels)}).chunks())
+    assert [values.shape for values in each.series] == [(2, 3), (2, 3)]
+    assert each.columns["label"].tolist() == ["", "run"]
+    write(runs / "c.csv", "1,2\n")
+    with pytest.raises(FormatError, match=r"holds \.parquet and other files such as .*c\.csv; choose by"):
+        read(str(runs))
+
+
+def test_times_of_a_file_are_kept_on_the_grid(tmp_path):
+    table = read(str(write(tmp_path / "set.csv", "id,time,v\np,0,1\np,1,2\np,3,4\nq,5,1\nq,7,2\n")))
+    assert [times.tolist() for times in table.data.times] == [[0, 1, 2, 3], [5, 7]]
+    assert [values.shape[1] for values in table.series] == [4, 2]
+
+
 def test_the_number_of_series_of_parquet_is_known_unless_rows_are_points(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -54,6 +54,20 @@ def test_a_corpus_is_built_from_a_file(tmp_path):
     assert json.loads(done.stdout)["values"] == 8
 
 
+def test_a_corpus_is_built_from_one_file_per_series(tmp_path):
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    for name in ("a", "b"):
+        (runs / f"{name}.csv").write_text("clock,x,note\n0,1,5\n1,2,5\n3,4,5\n")
+    (tmp_path / "states.csv").write_text("file,label\na,on\n")
+    options = ["--time", "clock", "--channels", "x", "--json"]
+    for source, labels in ((runs, ["--labels", tmp_path / "states.csv"]), (f"{runs}/*.csv", []), (runs, [])):
+        done = nutime("corpus", "build", source, *labels, *options, "-o", tmp_path / "c", "--overwrite")
+        assert done.returncode == 0, done.stderr
+        described = json.loads(done.stdout)
+        assert (described["series"], described["values"]) == (2, 8)  # a gap is filled, the note is no channel
+
+
 MISTAKES = {
     "a file that is not there": ["corpus", "build", "nowhere.csv", "-o", "OUT"],
     "a set that does not exist": ["corpus", "build", "GunPoit", "-o", "OUT"],

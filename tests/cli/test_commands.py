@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -197,6 +198,9 @@ def test_a_missing_file_or_column_is_reported_before_torch_is_imported(tmp_path,
         ["predict", str(tmp_path / "model"), "nowhere.parquet", *out],
         ["predict", "nowhere", str(train), *out],
         ["detect", str(train), "--label", "speed", "--id", "patient", "--reference", "nowhere.csv", *out],
+        ["explore", str(train), "--label", "sped"],
+        ["explore", "nowhere.csv"],
+        ["corpus", "build", "nowhere", "-o", str(tmp_path / "corpus")],
     ):
         code = f"""
 import sys
@@ -492,6 +496,27 @@ def test_many_classes_are_shown_by_their_confusions(nutime, tmp_path, weights):
     assert "predicted →" not in done.out
 
 
+def test_escape_characters_of_a_file_do_not_reach_the_terminal(nutime, tmp_path, weights):
+    (tmp_path / "in.csv").write_text("label,a,b,c\n" + "x\x1b[2J,1,2,3\ny\x9b1m,3,2,1\n" * 3)
+    done = nutime("fit", tmp_path / "in.csv", "-o", tmp_path / "model", "--weights", weights)
+    assert "x\\x1b[2J" in done.out
+    done = nutime("predict", tmp_path / "model", tmp_path / "nowhere\x1b[2J.csv", "-o", tmp_path / "out.csv")
+    assert "nowhere\\x1b[2J.csv" in done.err
+    (tmp_path / "y\x1b.csv").write_text("y,a,b\n1,2,3\n")
+    noted = nutime("embed", tmp_path / "y\x1b.csv", "-o", tmp_path / "e.csv", "--weights", weights)
+    assert "y\\x1b.csv: column 'y' is read as the label" in noted.err
+    assert not {"\x1b", "\x9b"} & set(done.out + done.err + noted.out + noted.err)
+
+
+def test_fit_refuses_a_continuous_target_with_the_way_to_regression(nutime, tmp_path, weights):
+    (tmp_path / "in.csv").write_text("price,a,b\n" + "".join(f"{0.3 * row:.1f},1,{row}\n" for row in range(12)))
+    arguments = "fit", tmp_path / "in.csv", "--label", "price", "-o", tmp_path / "model", "--weights", weights
+    done = nutime(*arguments)
+    assert done.code == 1
+    assert "to predict numbers, use NuTimeRegressor or nutime fit --target" in done.err
+    assert not (tmp_path / "model").exists()
+
+
 def test_a_label_that_looks_like_markup_is_printed_as_it_is(nutime, tmp_path, weights):
     (tmp_path / "in.csv").write_text("label,a,b,c\n" + "[red]x,1,2,3\ny,3,2,1\n" * 3)
     done = nutime("fit", tmp_path / "in.csv", "-o", tmp_path / "model", "--weights", weights)
@@ -734,11 +759,16 @@ def write_sensors(path, order, labelled):
                 writer.writerow([machine, point, *map(cells.get, order), *label])
 
 
-def test_sensor_columns_in_another_order_change_no_prediction(nutime, weights, tmp_path):
-    train, new, other = (tmp_path / name for name in ("train.csv", "new.csv", "other.csv"))
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_sensor_columns_in_another_order_change_no_prediction(nutime, weights, tmp_path, suffix):
+    train, new, other = (tmp_path / f"{name}.csv" for name in ("train", "new", "other"))
     write_sensors(train, ["vibration", "temperature"], True)
     write_sensors(new, ["vibration", "temperature"], False)
     write_sensors(other, ["temperature", "vibration"], False)
+    if suffix == ".parquet":
+        for path in (train, new, other):
+            pq.write_table(arrow_csv.read_csv(path), path.with_suffix(suffix))
+        train, new, other = (path.with_suffix(suffix) for path in (train, new, other))
     assert nutime("fit", train, "-o", tmp_path / "model", "--weights", weights).code == 0
     for source in (new, other):
         assert nutime("predict", tmp_path / "model", source, "-o", source.with_suffix(".tsv")).code == 0

@@ -125,7 +125,7 @@ def test_tfc_file_that_would_run_code_is_refused(tmp_path):
             return (os.mkdir, (str(tmp_path / "harm"),))
 
     torch.save({"samples": Harmful(), "labels": torch.zeros(1)}, tmp_path / "train.pt")
-    assert "cannot be read" in refusal(tmp_path / "train.pt")
+    assert "mkdir', which is no part of a tensor" in refusal(tmp_path / "train.pt")
     assert not (tmp_path / "harm").exists()
 
 
@@ -137,9 +137,10 @@ def test_tfc_file_that_would_run_code_is_refused(tmp_path):
         (lambda torch: {"samples": torch.zeros(2, 3), "labels": [1, 2]}, "expected a dict with tensors"),
         (lambda torch: {"samples": torch.zeros(2, 3), "labels": torch.zeros(3)}, "samples: has 2 series but"),
         (lambda torch: {"samples": torch.zeros(3)}, "samples: has shape (3,), expected"),
-        (lambda torch: {"samples": torch.zeros(1, 1).expand(10**9, 10**3)}, "samples: claims 4000000000000 bytes"),
+        (lambda torch: {"samples": torch.zeros(1, 1).expand(10**9, 10**3)}, "claims a size of 1000000000, more"),
+        (lambda torch: {"samples": torch.zeros(1, 1).expand(999, 999)}, "samples: claims 3992004 bytes"),
     ],
-    ids=["list", "no-samples", "list-labels", "label-count", "flat", "expanded"],
+    ids=["list", "no-samples", "list-labels", "label-count", "flat", "expanded", "repeated"],
 )
 def test_tfc_complaints(tmp_path, content, complaint):
     torch = pytest.importorskip("torch")

@@ -223,28 +223,32 @@ def test_malformed_options_are_refused_in_one_line(tmp_path, options):
     assert_refused(write(tmp_path / "set.csv", table_text(long_frame(random.Random(0)))), **options)
 
 
+def word(rng):
+    return "".join(rng.choices("pqrstuvw", k=5))
+
+
 def unknown_file(rng):
-    return f"file,label\n{rng.choice(['z.csv', 'a.txt', 'labels.csv', '../a.csv', ''])},x\n"
+    return f"file,label\n{rng.choice(['z.csv', 'a.txt', 'labels.csv', '../a.csv', ''])}{word(rng)},x\n"
 
 
 def missing_cell(rng):
-    return "a.csv\n" * rng.randrange(1, 3)
+    return f"a.csv,{word(rng)}\nb.csv\n"
 
 
 def extra_cell(rng):
-    return "file,label\na.csv,x\na.csv,x,y\n"
+    return f"file,label\na.csv,x\na.csv,x,{word(rng)}\n"
 
 
 def two_labels(rng):
-    return f"a.csv,{rng.choice('xyz')}\nb.csv,x\na.csv,other\n"
+    return f"a.csv,{word(rng)}\nb.csv,x\na.csv,other\n"
 
 
 def only_a_header(rng):
-    return rng.choice(["file,label\n", "", "\n\n", "filename,class\n"])
+    return rng.choice(["file,label", "filename,class", "id,target", "path,label"]) + "\n" * rng.randrange(1, 99)
 
 
 def open_quote(rng):
-    return rng.choice(['"a.csv,x\n', 'a.csv,"x\n'])
+    return rng.choice(['"a.csv,{}\n', 'a.csv,"{}\n']).format(word(rng))
 
 
 @pytest.mark.parametrize(
@@ -289,3 +293,43 @@ def test_a_malformed_folder_is_refused_in_one_line(tmp_path, files, pattern):
     for name, content in files.items():
         write(home / name, content)
     assert_refused(f"{home}{pattern}")
+
+
+# ---- patterns: none of them finds files with one series each -----------------------------------------------
+
+
+def no_such_folder(rng):
+    return f"{word(rng)}/*.csv"
+
+
+def no_such_name(rng):
+    return f"{word(rng)}*.csv"
+
+
+def no_such_suffix(rng):
+    return f"*.{rng.choice(['csv', 'ts', 'npy'])}{word(rng)}"
+
+
+def open_bracket(rng):
+    return f"[{word(rng)}.csv"
+
+
+def other_formats(rng):
+    return rng.choice(["*", "**/*", "*.md", "notes.*", "n[o]tes.md", "?otes.md"])
+
+
+def a_pattern_of_folders(rng):
+    return rng.choice(["sub*", "su[b]", "s?b", "*ub", "**/sub"])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [no_such_folder, no_such_name, no_such_suffix, open_bracket, other_formats, a_pattern_of_folders],
+    ids=lambda make: make.__name__,
+)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_malformed_pattern_is_refused_in_one_line(tmp_path, make, seed):
+    write(tmp_path / "run.csv", "time,x\n0,1\n1,2\n")
+    write(tmp_path / "notes.md", "text")
+    (tmp_path / "sub").mkdir()
+    assert_refused(f"{tmp_path}/{make(random.Random(seed))}")

@@ -376,6 +376,22 @@ def test_columns_of_one_letter_and_numbers_are_points():
     assert len(as_series(pandas.DataFrame(np.ones((4, 4)), columns=["t", "y", 0, ("label", 1)]))) == 4
 
 
+@pytest.mark.parametrize("names", [["t0", "t1", "y"], [0, 1, "y"]], ids=["names", "numbers"])
+def test_a_column_y_beside_points_is_refused_as_labels(names):
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match=r"column 'y' holds labels; .*: X\.drop\(columns=\['y'\]\)"):
+        as_series(pandas.DataFrame(np.ones((4, 3)), columns=names))
+
+
+def test_columns_x_and_y_may_be_channels_and_are_refused_with_the_remedy():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.ones((4, 3)), columns=["x", "y", "z"])
+    with pytest.raises(ValueError, match=r"columns 'x' and 'y': give \[X\] if rows are points, X\.to_numpy"):
+        as_series(frame)
+    assert as_series([frame])[0].shape == (3, 4)
+    assert len(as_series(frame.to_numpy())) == 4
+
+
 @pytest.mark.parametrize("column", [["x", "y"], ["2020-01-01", "2020-01-02"]])
 def test_a_dataframe_with_a_text_column_is_refused_by_name(column):
     pandas = pytest.importorskip("pandas")
@@ -461,6 +477,14 @@ def test_digits_survive_far_from_zero():
     wave = np.sin(np.arange(100_000) / 3000)
     near, far = (resample([(wave + level)[None]], 512)[0, 0] - level for level in (0, 1e9))
     np.testing.assert_allclose(far, near, atol=1e-6)
+
+
+@pytest.mark.parametrize("place", [0, 500, 999])
+def test_digits_survive_beside_a_huge_value(place):
+    values = np.sin(np.arange(1000) / 30)
+    values[place] = 1e20
+    expected = values.reshape(100, 10).mean(axis=1)
+    np.testing.assert_allclose(resample([values[None]], 100)[0, 0], expected, rtol=1e-12)
 
 
 def test_long_series_are_resampled_in_bounded_memory():

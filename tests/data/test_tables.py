@@ -91,3 +91,65 @@ def test_a_format_without_columns_has_none_to_choose(tmp_path, name):
 def test_a_column_of_text_is_named(tmp_path):
     with pytest.raises(FormatError, match="2: column 'kind': 'walk' is not a number; if the column holds labels"):
         read_file(write(tmp_path / "set.csv", LABELLED))
+
+
+# ---- labels that nobody named ------------------------------------------------------------------------------
+
+
+def note_of(path, **options):
+    found = read_file(path, **options)
+    return found, [note.removeprefix(f"{path}: ") for note in found.notes]
+
+
+@pytest.mark.parametrize("name", ["class", "Target", "y"])
+@pytest.mark.parametrize("cells", [("a", "b"), ("0", "1"), ("1.0", "2.0")])
+def test_a_label_column_that_nobody_named_is_mentioned(tmp_path, name, cells):
+    path = write(tmp_path / "set.csv", f"t0,t1,{name}\n1,2,{cells[0]}\n3,4,{cells[1]}\n")
+    found, notes = note_of(path)
+    assert list(found.labels) == [cell.removesuffix(".0") for cell in cells]
+    assert notes == [f"column '{name}' is read as the label"]
+
+
+def test_a_column_named_label_or_chosen_needs_no_mention(tmp_path):
+    assert note_of(write(tmp_path / "one.csv", "label,t0\na,1\n"))[1] == []
+    assert note_of(write(tmp_path / "two.csv", "class,t0\na,1\n"), label_column="class")[1] == []
+
+
+@pytest.mark.parametrize("name", ["class", "target", "y"])
+def test_decimal_numbers_that_nobody_named_are_no_labels(tmp_path, name):
+    path = write(tmp_path / "set.csv", f"t0,t1,{name}\n1,2,1\n3,4,0.53\n")
+    with pytest.raises(FormatError, match=f"set.csv:3: column '{name}': '0.53' is no class; name it as the label"):
+        read_file(path)
+    assert list(read_file(path, label_column=name).labels) == ["1", "0.53"]
+
+
+def test_columns_x_and_y_may_be_channels_and_are_refused(tmp_path):
+    path = write(tmp_path / "set.csv", "x,y,z\n1,2,3\n4,5,6\n")
+    with pytest.raises(
+        FormatError, match="columns 'x' and 'y': name the label column or, if rows are points, the"
+    ):
+        read_file(path)
+    assert read_file(path, channel_columns=["x", "y", "z"]).series[0].shape == (3, 2)
+    assert list(read_file(path, label_column="y").labels) == ["2", "5"]
+
+
+@pytest.mark.parametrize("name", ["y", "target"])
+def test_lists_are_channels_whatever_their_name(tmp_path, name):
+    pq.write_table(pa.table({"x": [[1.0, 2.0]], name: [[3.0, 4.0]], "label": ["a"]}), tmp_path / "set.parquet")
+    found = read_file(tmp_path / "set.parquet")
+    assert found.channel_names == ["x", name]
+    assert list(found.labels) == ["a"]
+
+
+@pytest.mark.parametrize("name", ["label", "class", "id"])
+def test_lists_are_no_labels_or_ids(tmp_path, name):
+    pq.write_table(pa.table({"x": [[1.0, 2.0]], name: [[3.0, 4.0]]}), tmp_path / "set.parquet")
+    with pytest.raises(FormatError, match=f"column '{name}': type .* is not one value per row; rename it"):
+        read_file(tmp_path / "set.parquet")
+
+
+def test_one_number_beside_lists_is_a_label_and_mentioned(tmp_path):
+    pq.write_table(pa.table({"x": [[1.0, 2.0], [3.0, 4.0]], "y": [0, 1]}), tmp_path / "set.parquet")
+    found, notes = note_of(tmp_path / "set.parquet")
+    assert list(found.labels) == ["0", "1"]
+    assert notes == ["column 'y' is read as the label"]

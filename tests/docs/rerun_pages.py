@@ -25,7 +25,7 @@ PAGES = (
     "index.md",
     *(
         f"guides/{name}.md"
-        for name in ("classify", "few-labels", "explain", "numbers", "cluster", "anomalies", "pretrain")
+        for name in ("prepare", "classify", "few-labels", "explain", "numbers", "cluster", "anomalies", "pretrain")
     ),
     *(f"guides/{name}.md" for name in ("many-gpus", "deploy")),
 )

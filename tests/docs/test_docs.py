@@ -1,12 +1,13 @@
 """The documentation keeps its word: it builds without a warning, its commands exist, its code runs."""
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import typer
-from rerun_pages import COMMAND, DOCS, PAGES, Session, blocks, commands, nutime_arguments
+from rerun_pages import COMMAND, DOCS, FENCE, PAGES, Session, blocks, commands, nutime_arguments
 
 from nutime.cli.main import app
 
@@ -57,6 +58,17 @@ def test_the_python_code_of_the_quick_start_runs(tmp_path):
         session.execute(code, namespace)
     assert (tmp_path / "train.csv").read_text("utf-8").count("\n") == 51
     assert namespace["Z"].shape[0] == 150
+
+
+def test_the_examples_of_preparing_data_print_what_the_page_shows(tmp_path, monkeypatch):
+    pytest.importorskip("pandas")
+    monkeypatch.setattr(logging.getLogger("nutime"), "handlers", [])
+    session, namespace, printed = Session(tmp_path), {"__name__": "page"}, ""
+    for block in FENCE.finditer((DOCS / "guides" / "prepare.md").read_text("utf-8")):
+        if block[1] == "python":
+            printed = session.execute(block[2], namespace)
+        elif block[1] == "text":
+            assert printed == block[2]
 
 
 def test_the_site_builds_without_a_warning(tmp_path):

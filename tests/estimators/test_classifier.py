@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -121,6 +122,25 @@ def test_it_ends_a_pipeline(classifier):
     assert cross_val_score(pipeline, X, y, cv=2).mean() > 0.9
 
 
+@pytest.mark.parametrize("missing", [None, np.nan, "", "?", " NaN "])
+@pytest.mark.parametrize("container", [list, lambda y: np.array(y, object)], ids=["list", "objects"])
+def test_series_without_a_label_are_left_out_and_counted(classifier, caplog, missing, container):
+    X, y = waves(n=12)
+    labels = [str(label) for label in y]
+    expected = clone(classifier).fit(X[2:], labels[2:])
+    classifier.fit(X, container([missing, missing, *labels[2:]]))
+    assert "2 of 12 series have no label and are left out" in caplog.text
+    np.testing.assert_array_equal(classifier.classes_.astype(str), expected.classes_)
+    np.testing.assert_array_equal(classifier.predict_proba(X), expected.predict_proba(X))
+
+
+def test_numbers_without_a_label_are_nan(classifier, caplog):
+    X, y = waves(n=8)
+    classifier.fit(X, [np.nan, *y[1:]])
+    assert "1 of 8 series have no label" in caplog.text
+    assert classifier.classes_.tolist() == sorted(set(y.tolist()))
+
+
 # ---- what is refused ----------------------------------------------------------------------------------
 
 
@@ -131,18 +151,25 @@ def test_it_ends_a_pipeline(classifier):
         ([1, 1, 1, 1], "y has one class, 1; a classifier needs at least 2 classes"),
         (["a", "a", 1, 2], "y mixes text with int and str; expected labels of one type"),
         (np.array(["a", 1, 2, 3], object), "y mixes int and str; expected labels of one type"),
+        (["", "?", None, " "], "y has no labels; a classifier needs at least 2 classes"),
+        (["a", None, None, None], "y has one class, 'a'; a classifier needs at least 2 classes"),
         (
-            np.array(["a", "b", None, "a"], object),
-            "y has no label at series 2 (None); leave unlabelled series out",
+            [0.5, 1.5, 2.5, 3.7],
+            "Unknown label type: continuous, 4 distinct numbers for 4 series; to predict numbers, use "
+            "NuTimeRegressor or nutime fit --target",
         ),
-        (
-            np.array(["a", "b", np.nan, "a"], object),
-            "y has no label at series 2 (nan); leave unlabelled series out",
-        ),
-        ([0, 1, np.nan, 0], "y has no label at series 2 (nan); leave unlabelled series out"),
         (None, "a classifier requires y to be passed, but the target y is None"),
     ],
-    ids=["other-length", "one-class", "mixed-list", "mixed-objects", "none", "nan", "nan-number", "no-labels"],
+    ids=[
+        "other-length",
+        "one-class",
+        "mixed-list",
+        "mixed-objects",
+        "blank",
+        "one-left",
+        "continuous",
+        "no-labels",
+    ],
 )
 def test_labels_that_cannot_be_learned_are_refused(classifier, y, message):
     assert refusal(classifier.fit, waves(n=4)[0], y) == message

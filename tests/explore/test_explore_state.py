@@ -3,6 +3,7 @@
 import io
 import threading
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -98,6 +99,19 @@ def test_a_file_on_disk_keeps_ids_and_labels(tmp_path):
     assert collection.name == "mine.csv"
     assert collection.ids == ["left", "right"]
     assert collection.labels.tolist() == ["x", "y"]
+
+
+def test_columns_and_files_are_chosen_by_the_options_of_the_readers(tmp_path):
+    for name in ("left", "right"):
+        (tmp_path / f"{name}.csv").write_text("clock,x,note\n0,1,5\n1,2,5\n3,4,5\n")
+    (tmp_path / "labels.csv").write_text("file,label\nleft,on\n")
+    chosen = {"time_column": "clock", "channel_columns": ["x"]}
+    collection = open_collection(tmp_path, **chosen)
+    assert collection.ids == ["left", "right"]
+    assert collection.labels.tolist() == ["on", ""]
+    assert [values.tolist() for values in collection.series] == [[[1, 2, 3, 4]]] * 2
+    assert open_collection(tmp_path / "left.csv", **chosen).lengths == (4, 4)
+    assert "can be chosen in files only" in refusal(partial(open_collection, **chosen), "GunPoint")
 
 
 def test_an_archive_set_is_opened_with_both_splits():

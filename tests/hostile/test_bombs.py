@@ -3,6 +3,8 @@
 import gzip
 import io
 import json
+import os
+import pickle
 import re
 import struct
 import zipfile
@@ -12,8 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from nutime.batch.source import Source
+from nutime.data.archives import load_dataset
 from nutime.data.corpus.store import Corpus, CorpusWriter
-from nutime.data.formats.read import read_records
+from nutime.data.formats.read import FORMATS, read_records
 from nutime.data.series import as_series
 from nutime.encoder import NuTime
 from nutime.estimators import storage
@@ -47,7 +51,44 @@ def parquet(**columns):
     return stream.getvalue()
 
 
+def text_parquet(kind, **options):
+    text = b"a" * 2**20 if "binary" in str(kind) else "a" * 2**20
+    stream = io.BytesIO()
+    label = pa.array([text], kind).take(pa.array(np.zeros(256, np.int32))) if kind else [text] * 256
+    pq.write_table(pa.table({"x": [1.0] * 256, "label": label}), stream, **options)
+    return stream.getvalue()
+
+
+def list_parquet():
+    """Return a file of a few kilobytes with 64 lists of a million zeros each."""
+    rows = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(2**20)), 2**20)
+    stream = io.BytesIO()
+    schema = pa.schema({"x": pa.list_(pa.float64())})
+    with pq.ParquetWriter(stream, schema) as writer:
+        for _ in range(64):
+            writer.write_table(pa.table({"x": rows.cast(schema.field("x").type)}))
+    return stream.getvalue()
+
+
+class Allocating:
+    """Pickled as a call that torch permits, of a type that allocates what it is given."""
+
+    def __reduce__(self):
+        return bytearray, (2_000_000_000,)
+
+
+def pt(content, protocol=2):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as file:
+        file.writestr("set/data.pkl", pickle.dumps(content, protocol))
+        file.writestr("set/version", "3\n")
+        file.writestr("set/byteorder", "little")
+    return stream.getvalue()
+
+
+LONG = b"a" * 60_000
 BOMB = "unpacks to more than 100 times its size"
+LONG_TEXT = r"holds a text of \d+ characters, at most 256; shorten labels and ids"
 HUGE_HEADER = b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**32 - 1)
 
 
@@ -68,7 +109,27 @@ HUGE_HEADER = b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**32 - 1)
         ("classes.arff", lambda: b"@attribute c {" + b" " * 10**6 + b"'}\n@data\n", "separated by commas"),
         ("cell.csv", lambda: b'id,value\n"' + b"a" * 10**7 + b'",1\n', "field"),
         ("rows.parquet", lambda: parquet(x=np.zeros(2**25)), BOMB),
-        ("label.parquet", lambda: parquet(x=[1.0] * 1024, label=["a" * 2**20] * 1024), "shorten labels"),
+        ("lists.parquet", list_parquet, BOMB),
+        ("commas.csv", lambda: b"," * (2**24 - 1), "more than 1048576 cells in a line"),
+        ("commas_after_a_number.csv", lambda: b"1" + b"," * 2**23, "more than 1048576 cells in a line"),
+        ("tabs.tsv", lambda: b"1" + b"\t" * 2**23, "more than 1048576 cells in a line"),
+        ("rows.csv.gz", lambda: gzip.compress(b",\n" * 4_800_000), "more lines than it has bytes"),
+        ("label.csv", lambda: b"label,a\n" + LONG + b",1\n" + b"b,1\n" * 30_000, LONG_TEXT),
+        ("id.csv", lambda: b"id,a\n" + LONG + b",1\n" + b"b,1\n" * 30_000, LONG_TEXT),
+        ("long_id.csv", lambda: b"id,time,a\n" + LONG + b",0,1\n" + b"b,0,1\n" * 9, LONG_TEXT),
+        ("label.tsv", lambda: LONG + b"\t1\n" + b"b\t1\n" * 30_000, LONG_TEXT),
+        ("label.txt", lambda: LONG + b",1\n" + b"b,1\n" * 30_000, LONG_TEXT),
+        ("label.ts", lambda: b"@classLabel true\n@data\n1:" + LONG + b"\n" + b"1:b\n" * 30_000, LONG_TEXT),
+        ("label.arff", lambda: b"@attribute a numeric\n@attribute class string\n@data\n1," + LONG, LONG_TEXT),
+        ("string.parquet", lambda: text_parquet(pa.string()), LONG_TEXT),
+        ("large_string.parquet", lambda: text_parquet(pa.large_string()), LONG_TEXT),
+        ("binary.parquet", lambda: text_parquet(pa.binary()), LONG_TEXT),
+        ("large_binary.parquet", lambda: text_parquet(pa.large_binary()), LONG_TEXT),
+        ("plain.parquet", lambda: text_parquet(pa.string(), use_dictionary=False, compression="zstd"), BOMB),
+        ("bytearray.pt", lambda: pt(Allocating()), "names '__builtin__ bytearray'"),
+        ("stacked.pt", lambda: pt(Allocating(), protocol=4), "names 'STACK_GLOBAL'"),
+        ("text.pt", lambda: b"\x80\x02X" + struct.pack("<I", 2**31 - 1) + b"a", "cannot be read"),
+        ("claim.pt", lambda: pt({"samples": 2**50}), "claims a size of 1125899906842624"),
     ],
     ids=lambda value: value if isinstance(value, str) and "." in value else "",
 )
@@ -78,6 +139,66 @@ def test_a_bomb_is_refused_before_it_goes_off(tmp_path, refusal, name, content, 
     message = refusal(read_all, path)
     assert message.startswith(f"{path}:")
     assert re.search(reason, message)
+
+
+@pytest.mark.parametrize("kind", ["string_view", "binary_view"])
+def test_long_labels_of_views_are_refused(tmp_path, refusal, kind):
+    if not hasattr(pa, kind):
+        pytest.skip("this Arrow has no views")
+    text = ("a" if kind == "string_view" else b"a") * 2**20
+    label = pa.array([text] * 256, getattr(pa, kind)())
+    pq.write_table(pa.table({"x": [1.0] * 256, "label": label}), tmp_path / "set.parquet")
+    assert re.search(LONG_TEXT, refusal(read_all, tmp_path / "set.parquet"))
+
+
+def test_categories_of_long_text_are_refused(tmp_path, refusal):
+    label = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1024, np.int32)), ["a" * 2**20])
+    pq.write_table(pa.table({"x": [1.0] * 1024, "label": label}), tmp_path / "set.parquet")
+    assert re.search(LONG_TEXT, refusal(read_all, tmp_path / "set.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (lambda: parquet(x=np.zeros(2**25)), BOMB),
+        (list_parquet, BOMB),
+        (lambda: text_parquet(pa.large_string()), LONG_TEXT),
+        (lambda: parquet(time=[1.0] * 9, id=["a" * 2**20] * 9, x=[1.0] * 9), LONG_TEXT),
+    ],
+    ids=["rows", "lists", "label", "id"],
+)
+def test_the_batch_engine_refuses_what_the_reader_refuses(tmp_path, refusal, content, reason):
+    path = tmp_path / "set.parquet"
+    path.write_bytes(content())
+    message = refusal(lambda: list(Source(str(path)).chunks()))
+    assert message.startswith(f"{path}:")
+    assert re.search(reason, message)
+
+
+@pytest.mark.parametrize("suffix", sorted(FORMATS))
+@pytest.mark.parametrize("read", [read_all, lambda path: list(Source(str(path)).chunks())], ids=["read", "batch"])
+def test_pipes_and_devices_are_refused(tmp_path, refusal, suffix, read):
+    pipe, device = tmp_path / f"pipe{suffix}", tmp_path / f"zero{suffix}"
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/zero")
+    for path in (pipe, device):
+        assert refusal(read, path) == f"{path}: cannot be read: is not a regular file"
+
+
+def test_an_archive_set_with_one_long_series_is_not_padded_to_it(tmp_path, refusal):
+    home = tmp_path / "GunPoint"
+    home.mkdir()
+    lines = b"1,2:1\n" * 30_000 + b"1," * 500_000 + b"2:1\n"
+    (home / "GunPoint_TRAIN.ts").write_bytes(b"@classLabel true 1 2\n@data\n" + lines)
+    assert BOMB in refusal(lambda: load_dataset("GunPoint", split="train", data_dir=tmp_path))
+
+
+def test_a_file_of_labels_must_be_a_regular_file(tmp_path, refusal):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "a.csv").write_text("1\n2\n")
+    (tmp_path / "labels.csv").symlink_to("/dev/zero")
+    message = refusal(lambda: list(read_records(tmp_path / "runs", labels=tmp_path / "labels.csv")))
+    assert message.endswith("labels.csv: cannot be read: is not a regular file")
 
 
 def test_compressed_zeros_of_an_honest_size_are_read(tmp_path):
@@ -189,6 +310,16 @@ def test_an_index_that_points_elsewhere_or_counts_badly_is_refused(corpus, refus
     index["shards"][0][field] = value
     (corpus / "corpus.json").write_text(json.dumps(index))
     assert "corpus.json: is damaged" in refusal(Corpus.open, corpus)
+
+
+def test_a_shard_that_is_a_link_out_of_the_folder_or_a_pipe_is_refused(corpus, tmp_path, refusal):
+    shard = corpus / "shard-00000.arrow"
+    shard.rename(tmp_path / "elsewhere.arrow")
+    shard.symlink_to(tmp_path / "elsewhere.arrow")
+    assert refusal(Corpus.open, corpus).startswith(f"{shard}: is missing or elsewhere")
+    shard.unlink()
+    os.mkfifo(shard)
+    assert refusal(Corpus.open, corpus).startswith(f"{shard}: is missing or elsewhere")
 
 
 @pytest.mark.parametrize("offset", [-1, 0, 10**9, -(2**63)])

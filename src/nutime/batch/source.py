@@ -2,7 +2,8 @@
 
 An address is a file in one of :data:`~nutime.data.formats.read.FORMATS`, ``-`` for CSV on standard input, a folder
 or glob pattern of files with one series each, the name of an archive set, or a Parquet data set: a ``.parquet``
-file, a folder of them (read in the order of their names), or an fsspec address of either.
+file, a folder of them (read in the order of their names), or an fsspec address of either. A folder of ``.parquet``
+files with a file of labels is not a data set: each file is one series.
 
 Chunk boundaries depend on the data alone. A Parquet data set is divided into pieces, each a range of rows of one
 file, and a piece into chunks of :data:`CHUNK_SIZE` series. Whichever worker computes a piece, and however often,
@@ -11,6 +12,7 @@ the digits are the same. A Parquet file in the long format (one row per point) i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,13 +25,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.batch.results import PARQUET, Results, filesystem
-from nutime.data.formats.arrow import columns_of, is_contiguous, records_of
-from nutime.data.formats.read import SplitName, is_many, is_series_file, read_records, with_notes
+from nutime.data.formats.arrow import columns_of, is_contiguous, open_parquet, records_of
+from nutime.data.formats.read import (
+    LABELS_FILE,
+    SplitName,
+    is_many,
+    is_series_file,
+    read_records,
+    record_set,
+    with_notes,
+)
 from nutime.data.formats.source import CHOOSE, FormatError, InputFile, ReadOptions, Record
 from nutime.data.series import Array, SeriesSet, as_series, read_input
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_log = logging.getLogger("nutime")
 
 CHUNK_SIZE = 256  # series given to the model together
 PIECE_ROWS = 16_384  # rows of a Parquet file that a worker reads: the work repeated after a worker has died
@@ -100,8 +112,10 @@ class Chunk(NamedTuple):
             labels = np.concatenate([chunk.columns["label"] for chunk in chunks])
         if ids is not None:
             ids = [identity for chunk in chunks for identity in chunk.data.ids or []]
+        times = [time for chunk in chunks for time in chunk.data.times or []]
         series = [values for chunk in chunks for values in chunk.series]
-        return first._replace(data=replace(first.data, series=series, labels=labels, ids=ids))
+        times_known = times if len(times) == len(series) else None
+        return first._replace(data=replace(first.data, series=series, labels=labels, ids=ids, times=times_known))
 
 
 class Piece(NamedTuple):
@@ -133,7 +147,7 @@ class Source:
         Raises:
             ValueError: one line that begins with the address.
         """
-        if not is_parquet(self.address):
+        if not self._is_data_set:
             return _chunks(self._records(), "standard input" if self.address == "-" else self.address)
         return (chunk for piece in self.pieces for chunk in self.piece_chunks(piece))
 
@@ -149,9 +163,14 @@ class Source:
     @property
     def count(self) -> int | None:
         """The number of series, where it is known without reading them."""
-        if not is_parquet(self.address) or self._plan[1].is_long:
+        if not self._is_data_set or self._plan[1].is_long:
             return None
         return sum(piece.stop - piece.start for piece in self.pieces)
+
+    @property
+    def _is_data_set(self) -> bool:
+        has_labels = self.options.get("labels") is not None or Path(self.address, LABELS_FILE).is_file()
+        return is_parquet(self.address) and not has_labels
 
     @cached_property
     def pieces(self) -> list[Piece]:
@@ -176,15 +195,12 @@ class Source:
 
     def _piece_records(self, piece: Piece) -> Iterator[Record]:
         source = self._input_file(piece.address)
-        with source.decoding(), _open(piece.address) as file:
+        with source.decoding(), _open(source) as file:
             columns, lists = columns_of(source, file.schema_arrow)
-            contiguous = not columns.is_long or columns.id is None
-            if not contiguous:
-                ids = file.iter_batches(batch_size=_BATCH_ROWS, columns=[file.schema_arrow.names[columns.id]])
-                contiguous = is_contiguous(batch.column(0).to_pylist() for batch in ids)
             rows = _rows_of(file, piece.start, piece.stop)
-            records = records_of(source, columns, lists, rows, contiguous=contiguous)
-            yield from with_notes(records, source.time_report, source.notes)
+            records = records_of(source, columns, lists, rows, contiguous=is_contiguous(source, file, columns))
+            notes = source.notes if piece.number == 0 else []  # those on columns once
+            yield from with_notes(records, source.time_report, notes)
 
     @cached_property
     def _plan(self) -> tuple[dict[str, int], _Kind]:
@@ -193,7 +209,7 @@ class Source:
         first: _Kind | None = None
         for address in _files_of(self.address):
             source = self._input_file(address)
-            with source.decoding(), _open(address) as file:
+            with source.decoding(), _open(source) as file:
                 columns, lists = columns_of(source, file.schema_arrow)
                 rows[address] = file.metadata.num_rows
             channels = lists or columns.is_long
@@ -203,6 +219,10 @@ class Source:
             if not kind.agrees_with(first):
                 raise source.error(f"differs from {next(iter(rows))} in its columns, labels or ids; {CHOOSE}")
         assert first is not None  # there is at least one file
+        if self.address not in rows:
+            _log.info(
+                "%s: a data set of %d .parquet files; with --labels each is one series", self.address, len(rows)
+            )
         return rows, first
 
     def _input_file(self, address: str) -> InputFile:
@@ -282,18 +302,6 @@ def _chunks(
         start += len(data.series)
 
 
-def record_set(records: list[Record]) -> SeriesSet:
-    """Return records as one set, with the names of the first."""
-    labels, ids = [record.label for record in records], [record.id for record in records]
-    return SeriesSet(
-        [record.values for record in records],
-        labels=None if all(label is None for label in labels) else np.array([label or "" for label in labels]),
-        ids=None if ids[0] is None else [identity or "" for identity in ids],
-        channel_names=records[0].channel_names,
-        feature_names=records[0].feature_names,
-    )
-
-
 def _clean(data: SeriesSet, names: _Names, address: str, start: int) -> SeriesSet:
     try:
         return read_input(data, channel_names=names.channels, feature_names=names.features)
@@ -326,8 +334,15 @@ def _files_of(address: str) -> list[str]:
         if not system.isdir(path):
             if not system.exists(path):
                 raise FormatError(f"{address}: no such file or folder")
+            if not system.isfile(path):  # a pipe or a device
+                raise FormatError(f"{address}: cannot be read: is not a regular file")
             return [address]
-        names = sorted(name for name in system.find(path) if _is_visible_parquet(name[len(path) :]))
+        found = system.find(path)
+        names = sorted(name for name in found if _is_visible_parquet(name[len(path) :]))
+        if others := [name for name in found if is_series_file(name) and not name.lower().endswith(PARQUET)]:
+            raise FormatError(
+                f"{address}: holds {PARQUET} and other files such as {others[0]}; choose by a pattern"
+            )
     except OSError as error:
         raise FormatError(f"{address}: cannot be read: {error}") from error
     if not names:
@@ -341,12 +356,9 @@ def _is_visible_parquet(name: str) -> bool:
 
 
 @contextmanager
-def _open(address: str) -> Iterator[Any]:
-    import pyarrow.parquet as pq
-
-    system, path = filesystem(address)
-    # Buffering ahead would hold the whole file in memory.
-    with system.open(path, "rb") as raw, pq.ParquetFile(raw, pre_buffer=False) as file:
+def _open(source: InputFile) -> Iterator[Any]:
+    system, path = filesystem(source.name)
+    with system.open(path, "rb") as stream, open_parquet(source, stream) as file:
         yield file
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nutime.cli.options import AsJson, DataDir
+from nutime.cli.options import AsJson, DataDir, reads_series
 
 if TYPE_CHECKING:
+    from nutime.batch.source import SourceOptions
     from nutime.data.corpus.store import Corpus
 
 app = typer.Typer(help="Build, generate or describe a pretraining corpus.", no_args_is_help=True)
@@ -20,11 +21,17 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the folder
 
 
 @app.command()
+@reads_series
 def build(
     sources: Annotated[
-        list[str], typer.Argument(help="Archive names (GunPoint, ucr, uea, ucr112 …), files or folders.")
+        list[str],
+        typer.Argument(
+            help="Archive names (GunPoint, ucr, uea, ucr112 …), files, folders, or patterns (in quotes) of files "
+            "with one series each."
+        ),
     ],
     out: Output,
+    read: SourceOptions,
     data_dir: DataDir = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -37,7 +44,8 @@ def build(
     from nutime.data.corpus.build import build_corpus
 
     with progress_bars() as new_bar:
-        corpus = build_corpus(sources, out, data_dir=data_dir, overwrite=overwrite, report=new_bar("reading"))
+        bar = new_bar("reading")
+        corpus = build_corpus(sources, out, data_dir=data_dir, overwrite=overwrite, report=bar, **read)
     _print(corpus, as_json)
 
 

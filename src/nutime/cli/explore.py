@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import secrets
 import webbrowser
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nutime.access import LOOPBACK, Access
-from nutime.cli.options import Device
+from nutime.cli.options import Device, reads_series
+
+if TYPE_CHECKING:
+    from nutime.batch.source import SourceOptions
 
 
+@reads_series
 def explore(
+    read: SourceOptions,
     data: Annotated[
         str | None,
-        typer.Argument(metavar="DATA", help="A file of series or an archive name; the page can open others."),
+        typer.Argument(
+            metavar="DATA",
+            help="A file of series, a folder or pattern of files with one series each, or an archive name; the "
+            "page can open others.",
+        ),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 for any free one.")] = 8050,
     host: Annotated[
@@ -30,6 +39,10 @@ def explore(
 
     Example: `nutime explore measurements.csv`
     """
+    from nutime.data.formats.read import is_many, is_series_file, read_records
+
+    if data is not None and (is_series_file(data) or is_many(data)):
+        next(read_records(data, **read))  # an error in a path or column is found before torch is imported
     try:
         from nutime.explore.page import bind
     except ModuleNotFoundError as error:
@@ -45,7 +58,7 @@ def explore(
     analyses = Analyses(NuTime.from_pretrained(weights).to(usable_device(device)))
     if data is not None:
         with Console(stderr=True).status(f"reading {data}"):
-            analyses.open_first(open_collection(data))
+            analyses.open_first(open_collection(data, **read))
     token = None if host in LOOPBACK else secrets.token_urlsafe(16)
     server = bind(analyses, host, port, Access.to(host, token=token))
     address = f"http://{f'[{host}]' if ':' in host else host}:{server.port}"

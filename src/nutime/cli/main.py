@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from nutime.cli import bench, commands, corpus, demo, explain, explore, export, figure, pretrain, serve
+from nutime.cli.text import printable
 
 app = typer.Typer(
     help="Embeddings, classifiers, clusters and anomaly scores for time series of any scale.",
@@ -63,7 +64,7 @@ def main() -> None:
         with _one_line_messages():
             app()  # Ctrl-C ends with exit code 130
     except (ValueError, OSError, RuntimeError, ImportError) as error:
-        print(f"nutime: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"nutime: {printable(' '.join(str(error).split()))}", file=sys.stderr)
         raise SystemExit(1) from None
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -74,10 +75,10 @@ def _one_line_messages() -> Iterator[None]:
     """Print warnings and log messages of nutime as one line each, and none of other packages."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        print(f"nutime: {' '.join(str(message).split())}", file=sys.stderr)
+        print(f"nutime: {printable(' '.join(str(message).split()))}", file=sys.stderr)
 
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("nutime: %(message)s"))
+    handler.format = lambda record: f"nutime: {printable(record.getMessage())}"  # type: ignore[method-assign]
     logger = logging.getLogger("nutime")
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from nutime.batch.results import STANDARD, Results, flatten
+from nutime.cli.text import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -302,7 +303,10 @@ def show(document: dict[str, Any], page: Sequence[RenderableType], as_json: bool
 
     console = Console(stderr=out == STANDARD, markup=False, highlight=False)  # a label may look like markup
     for part in page:
-        console.print(part, soft_wrap=isinstance(part, str))
+        if isinstance(part, str):
+            console.print(printable(part), soft_wrap=True)
+        else:
+            console.print(part)
 
 
 def percent(share: float) -> str:
@@ -316,7 +320,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | No
 
     result = Table(title=title, title_justify="left")
     for index, column in enumerate(columns):
-        result.add_column(column, justify="right" if index else "left")
+        result.add_column(printable(column), justify="right" if index else "left")
     for row in rows:
-        result.add_row(*row)
+        result.add_row(*map(printable, row))
     return result

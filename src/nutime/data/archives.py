@@ -29,6 +29,7 @@ from __future__ import annotations
 import csv
 import difflib
 import importlib.util
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -329,12 +330,13 @@ def _read_published(path: Path) -> Part:
     table = read_file(path)
     if table.labels is None or not table.labels.all():
         raise ValueError(f"{path}: has no labels; expected an archive file with a class for every series")
-    return Part(_dense(table.series), table.labels)
+    return Part(_dense(table.series, path), table.labels)
 
 
-def _dense(series: Sequence[Array]) -> Array:
+def _dense(series: Sequence[Array], path: Path) -> Array:
     """Stack ``(channels, length)`` series, padded with NaN; one channel loses its axis."""
     shape = (len(series), max(len(values) for values in series), max(values.shape[1] for values in series))
+    InputFile(path).check_expansion(8 * math.prod(shape))
     X = np.full(shape, np.nan, np.result_type(*{values.dtype for values in series}))
     for row, values in zip(X, series, strict=True):
         row[: len(values), : values.shape[1]] = values

@@ -30,6 +30,8 @@ EXPECTED = (
     "arrays, or a DataFrame with one series per row"
 )
 
+_LABELS = "labels; give them as y and the frame without it"
+
 #: Names of the dimensions of an xarray object, in any case.
 DIMENSIONS = {
     "case": frozenset({"case", "sample", "instance", "series", "id", "n", "batch"}),
@@ -118,10 +120,14 @@ def read_frame(frame: Any, freq: str | float | None = None) -> RawSeries:
     table = _Table(frame)
     if table.is_long:
         return _read_long(table, freq)
-    table.refuse(LABEL_NAMES, "labels; give them as y and the frame without it")
+    table.refuse(LABEL_NAMES, _LABELS)
     if nested := [name for name in table.names if table.is_nested(name)]:
         return _read_nested(table, nested)
     table.refuse(ID_NAMES, "ids, not points; give the frame without it")
+    if {"x", "y"} <= set(table.names):
+        raise ValueError("columns 'x' and 'y': give [X] if rows are points, X.to_numpy() if they are series")
+    if not any(isinstance(name, str) and len(name) == 1 for name in table.names if name != "y"):
+        table.refuse(frozenset({"y"}), _LABELS, min_length=1)  # beside x and z it is a value, beside t0 and t1 not
     for name in table.names:
         if not is_numeric(table.column(name).dtype):
             raise ValueError(f"column {name!r} is not numeric ({table.dtype_text(name)}): {EXPECTED}")
@@ -344,10 +350,10 @@ class _Table:
         cells = self.column(name, rows=1)
         return cells.dtype == object and cells.size == 1 and _is_sequence(cells[0])
 
-    def refuse(self, names: frozenset[str], what: str) -> None:
+    def refuse(self, names: frozenset[str], what: str, min_length: int = 2) -> None:
         """Refuse a column with one of the names, with the code of the caller's library that removes it."""
         for name in self.names:
-            if _means(name, names):
+            if _means(name, names, min_length):
                 if self.is_pandas:
                     remedy = f"X.drop(columns=[{name!r}])"
                 else:
@@ -360,7 +366,7 @@ class _Table:
 
     def channels(self) -> tuple[list[str], NDArray[Any]]:
         """Return names and values, ``(channels, rows)``, of the columns of a long frame that are channels."""
-        self.refuse(LABEL_NAMES, "labels; give them as y and the frame without it")
+        self.refuse(LABEL_NAMES, _LABELS)
         names = [name for name in self.names if name not in (self.time, self.id)]
         texts = [str(name) for name in names]
         if not names:
@@ -389,9 +395,9 @@ class _Table:
         return list(map(str, cells))
 
 
-def _means(name: Any, names: frozenset[str]) -> bool:
-    """Whether a column has one of the names; those of one letter are too ambiguous in a frame."""
-    return isinstance(name, str) and len(name.strip()) > 1 and name.strip().lower() in names
+def _means(name: Any, names: frozenset[str], min_length: int = 2) -> bool:
+    """Whether a column has one of the names; those of one letter are ambiguous in a frame."""
+    return isinstance(name, str) and len(name.strip()) >= min_length and name.strip().lower() in names
 
 
 def _read_long(table: _Table, freq: str | float | None) -> RawSeries:

@@ -337,14 +337,15 @@ def _average(stack: Array, length: int) -> Array:
     border = np.arange(length + 1) * old_length  # in units of 1 / length of a sample: exact
     first, overlap = border[:-1] // length, (border % length) / length
     last = np.minimum(border[1:] // length, old_length - 1)
-    # Relative to the first value, because digits would be lost in sums far from zero; quarters, because sums and
-    # differences of huge values would overflow.
+    # Relative to the first value of each part, because digits would be lost in sums far from zero; quarters,
+    # because sums and differences of huge values would overflow.
     quarter = np.float64(0.25) if np.abs(stack).max() > 1e30 else np.float64(1)
-    origin = stack[..., :1].astype(np.float64) * quarter
-    centred = (stack * quarter - origin) / scale
-    total = np.add.reduceat(centred, first, axis=-1)
-    total -= overlap[:-1] * centred[..., first]
-    total += np.where(border[1:] < old_length * length, overlap[1:], 0) * centred[..., last]
+    origin = stack[..., first].astype(np.float64) * quarter
+    centred = stack * quarter - np.repeat(origin, np.diff(first, append=old_length), axis=-1)
+    total = np.add.reduceat(centred / scale, first, axis=-1)
+    total += (
+        np.where(border[1:] < old_length * length, overlap[1:], 0) * (stack[..., last] * quarter - origin) / scale
+    )
     mean = (total + origin) / quarter
     low, high = (f.reduce(stack, axis=-1, keepdims=True) for f in (np.minimum, np.maximum))
     return np.clip(mean, low, high).astype(stack.dtype)

@@ -51,7 +51,7 @@ _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p
 
 @dataclass
 class TimeReport:
-    """Counts what was done to the times of series, and says so in one line."""
+    """Counts what was done to the times of series, for one line to the user."""
 
     n_series: int = 0
     n_sorted: int = 0
@@ -68,9 +68,7 @@ class TimeReport:
         if self.n_averaged:
             parts.append(f"{self.n_averaged} rows of equal time averaged")
         if self.n_resampled:
-            parts.append(
-                f"{self.n_resampled} of {self.n_series} series with irregular times put on a regular grid"
-            )
+            parts.append(f"{self.n_resampled} of {self.n_series} series put on a regular grid")
         if self.n_missing:
             parts.append(f"{self.n_missing} missing timestamps in {self.n_with_gaps} series made missing values")
         return [f"times: {'; '.join(parts)}"] if parts else []
@@ -142,7 +140,7 @@ def _average_duplicates(times: Times, values: Array, report: TimeReport) -> tupl
         first = times[1:][~fresh[1:]][0]
         raise ValueError(
             f"{repeated} of {len(times)} rows repeat an earlier time ({first}); "
-            "name the column that tells series apart (id), or make the times distinct"
+            "name the column with the ids of the series, or make the times distinct"
         )
     report.n_averaged += repeated + 1
     starts = np.flatnonzero(fresh)

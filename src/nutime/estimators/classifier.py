@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from nutime.checks import check_number
-from nutime.data.series import Array, SeriesLike
+from nutime.data.series import Array, SeriesLike, is_labelled
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import EmbeddedSeries, Float64, series_of, take
 from nutime.estimators.explanation import explain, variant_features
@@ -27,6 +28,7 @@ from nutime.model.reading import AUTO, Length
 
 #: Fewer distinct numbers than this are classes.
 _MIN_DISTINCT = 10
+_log = logging.getLogger("nutime")
 
 
 class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[misc]
@@ -110,13 +112,19 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         self.device = device
 
     def fit(self, X: SeriesLike | EmbeddedSeries, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from labelled series; those of weight 0 are ignored."""
+        """Learn from labelled series; those of weight 0, or without a label, are left out.
+
+        A label is missing if it is None, NaN, blank or ``?``.
+        """
         check_number("C", self.C, "(0, inf)")
         config = self._finetune_config()
         given = self._start_fit(X)
         labels = _check_labels(y, len(given))
         weights = check_weights(sample_weight, len(given))
-        used = np.flatnonzero(weights)
+        labelled = is_labelled(labels)
+        if not labelled.all():
+            _log.warning("%d of %d series have no label and are left out", (~labelled).sum(), len(labels))
+        used = np.flatnonzero(labelled & (weights > 0))
         given, weights = take(given, used), weights[used]
         classes, targets = _encode(labels[used])
         class_weight = _class_weights(self.class_weight, classes, targets, weights)
@@ -178,17 +186,19 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
 def _check_labels(y: Any, n_series: int) -> NDArray[Any]:
     if y is None:
         raise ValueError("a classifier requires y to be passed, but the target y is None")
-    if isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) == 2:
-        raise ValueError(f"y mixes text with {_type_names(y)}; expected labels of one type")
+    if isinstance(y, list | tuple):
+        given = [label for label in y if label is not None and label == label]  # noqa: PLR0124 (NaN)
+        if len({isinstance(label, str) for label in given}) == 2:
+            raise ValueError(f"y mixes text with {_type_names(given)}; expected labels of one type")
     labels: NDArray[Any] = column_or_1d(y, warn=True)
     if len(labels) != n_series:
         raise ValueError(f"y has {len(labels)} labels but X has {n_series} series")
-    for index, label in enumerate(labels):
-        if label is None or label != label:  # noqa: PLR0124, only NaN differs from itself
-            raise ValueError(f"y has no label at series {index} ({label}); leave unlabelled series out")
-    _check_discrete(labels)
-    if labels.dtype != object:
-        check_classification_targets(labels)
+    known = labels[is_labelled(labels)]
+    if not len(known):
+        raise ValueError("y has no labels; a classifier needs at least 2 classes")
+    _check_discrete(known)
+    if known.dtype != object:
+        check_classification_targets(known)
     return labels
 
 

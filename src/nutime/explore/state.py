@@ -26,7 +26,7 @@ from sklearn.manifold import TSNE
 from sklearn.preprocessing import StandardScaler
 
 from nutime.data.archives import load_dataset
-from nutime.data.formats.read import is_series_file, read_file
+from nutime.data.formats.read import is_many, is_series_file, read_file
 from nutime.data.series import Array, as_series, resample
 from nutime.encoder import NuTime
 from nutime.estimators.base import EmbeddedSeries
@@ -91,12 +91,19 @@ class Collection:
         return min(lengths), max(lengths)
 
 
-def open_collection(source: str | Path) -> Collection:
-    """Read a file of series, or both splits of an archive set."""
+def open_collection(source: str | Path, **options: Any) -> Collection:
+    """Read a file of series, a folder or pattern of files with one series each, or both splits of an archive set.
+
+    Args:
+        source: the file, the folder, the pattern or the name of the set.
+        options: of :func:`~nutime.data.formats.read.read_file`.
+    """
     path = Path(source)
-    if path.is_file() or is_series_file(path):
-        table = read_file(path)
+    if path.is_file() or is_series_file(path) or is_many(path):
+        table = read_file(path, **options)
         return Collection.of(path.name, table.series, table.labels, table.ids)
+    if options:
+        raise ValueError(f"{source}: no such file; labels and columns can be chosen in files only")
     return open_set(str(source))
 
 

@@ -6,10 +6,12 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
+from typing import Unpack
 
 from nutime.data.corpus.repeats import RepeatFinder
 from nutime.data.corpus.splits import SourceSplit, find_splits
 from nutime.data.corpus.store import Corpus, CorpusWriter, PathLike, clean
+from nutime.data.formats.source import ReadOptions
 from nutime.data.series import Array
 
 _log = logging.getLogger("nutime")
@@ -22,6 +24,8 @@ def build_corpus(
     data_dir: PathLike | None = None,
     report: Callable[[int, int], None] = lambda done, total: None,
     overwrite: bool = False,
+    labels: PathLike | None = None,
+    **options: Unpack[ReadOptions],
 ) -> Corpus:
     """Collect the training series of any sources, without those that repeat a test series.
 
@@ -35,11 +39,14 @@ def build_corpus(
             its sets are among the sources.
         report: called with the number of splits read and their total.
         overwrite: whether a corpus at ``out`` may be replaced.
+        labels: a file of labels, as of :func:`~nutime.data.formats.read.read_file`: each file of a folder is one
+            series. Labels are not stored.
+        options: how tables among the sources are read.
 
     Raises:
         ValueError: one line with the source, file or series that is wrong. No folder is left behind.
     """
-    splits = sorted(find_splits(sources, data_dir), key=lambda split: not split.held_out)
+    splits = sorted(find_splits(sources, data_dir, labels, **options), key=lambda split: not split.held_out)
     finder = RepeatFinder()
     skipped: list[dict[str, str]] = []
     names: Counter[str] = Counter()

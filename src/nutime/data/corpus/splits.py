@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from nutime.data.archives import ARCHIVE, EXTENSIONS, find_set, load_dataset, sublist
 from nutime.data.corpus.store import CORPUS_INDEX, Corpus, PathLike, Source
 from nutime.data.formats.arrays import read_npz
-from nutime.data.formats.read import FORMATS, is_many, is_series_file, read_records
-from nutime.data.formats.source import InputFile
+from nutime.data.formats.read import FORMATS, TABLES, is_many, is_series_file, read_records, series_suffix
+from nutime.data.formats.source import InputFile, ReadOptions
 from nutime.data.series import Array
 
 _MARKED = re.compile(r"(?:(?P<set>.+)[_-])?(?P<split>train|test|val|valid|validation)", re.IGNORECASE)
@@ -58,13 +58,20 @@ class SourceSplit:
     optional: bool = False
 
 
-def find_splits(sources: Sequence[PathLike], data_dir: PathLike | None = None) -> list[SourceSplit]:
+def find_splits(
+    sources: Sequence[PathLike],
+    data_dir: PathLike | None = None,
+    labels: PathLike | None = None,
+    **options: Unpack[ReadOptions],
+) -> list[SourceSplit]:
     """List the splits of the sources, each file once, and those held out in ``data_dir``.
 
     Args:
         sources: archive sets (``GunPoint``), archives (``ucr``), sub-lists (``ucr112``), files, folders, or glob
             patterns of files with one series each.
         data_dir: the folder of the archives; the environment variable ``NUTIME_DATA`` if not given.
+        labels: a file of labels; each file of a folder is one series.
+        options: how tables are read.
 
     Raises:
         ValueError: a source is unknown or has nothing to train on.
@@ -73,7 +80,7 @@ def find_splits(sources: Sequence[PathLike], data_dir: PathLike | None = None) -
         raise ValueError("no source given; expected archive names, files or folders")
     found: dict[str, SourceSplit] = {}
     for source in sources:
-        splits = list(_of_source(source, data_dir))
+        splits = list(_of_source(source, data_dir, labels, options))
         if all(split.held_out for split in splits):
             known = f"no file with one of the suffixes {', '.join(FORMATS)}"
             holds = "only test and validation series, or a benchmark without a split" if splits else known
@@ -85,11 +92,15 @@ def find_splits(sources: Sequence[PathLike], data_dir: PathLike | None = None) -
     return list(found.values())
 
 
-def _of_source(source: PathLike, data_dir: PathLike | None) -> Iterator[SourceSplit]:
+def _of_source(
+    source: PathLike, data_dir: PathLike | None, labels: PathLike | None, options: ReadOptions
+) -> Iterator[SourceSplit]:
+    is_pattern = any(character in os.fspath(source) for character in "*?[")
+    if is_many(source) and (is_pattern or labels is not None):
+        records = partial(read_records, source, labels=labels, **options)
+        return iter([SourceSplit(str(source), str(source), False, lambda: _values(records()))])
     if not isinstance(source, str):
-        return _of_path(Path(source))
-    if any(character in source for character in "*?[") and is_many(source):
-        return iter([SourceSplit(source, source, False, lambda: _values(read_records(source)))])
+        return _of_path(Path(source), options)
     if source in _ARCHIVES:
         return _of_sets([key for key, entry in ARCHIVE.items() if entry.archive == source], data_dir)
     if any(source in entry.sublists for entry in ARCHIVE.values()):
@@ -100,7 +111,7 @@ def _of_source(source: PathLike, data_dir: PathLike | None) -> Iterator[SourceSp
         path = Path(source).expanduser()
         if not path.exists():
             raise ValueError(f"{source}: no such file or folder, and {error}") from None
-        return _of_path(path)
+        return _of_path(path, options)
 
 
 def _of_sets(keys: Sequence[str], data_dir: PathLike | None) -> Iterator[SourceSplit]:
@@ -120,12 +131,12 @@ def _read_set(key: str, split: str, data_dir: PathLike | None) -> Array:
     return load_dataset(key, split=split, data_dir=data_dir).X
 
 
-def _of_path(path: Path) -> Iterator[SourceSplit]:
+def _of_path(path: Path, options: ReadOptions | None = None) -> Iterator[SourceSplit]:
     if not path.exists():
         raise ValueError(f"{path}: no such file or folder")
     if (path / CORPUS_INDEX).is_file():
         return _of_corpus(path)
-    return _of_folder(path) if path.is_dir() else _of_file(path, PurePosixPath())
+    return _of_folder(path, options or {}) if path.is_dir() else _of_file(path, PurePosixPath(), options or {})
 
 
 def _of_corpus(path: Path) -> Iterator[SourceSplit]:
@@ -142,13 +153,13 @@ def _of_corpus(path: Path) -> Iterator[SourceSplit]:
         yield SourceSplit(source.name, f"{path.resolve()}[{source.name}]", False, partial(read, source))
 
 
-def _of_folder(root: Path) -> Iterator[SourceSplit]:
+def _of_folder(root: Path, options: ReadOptions) -> Iterator[SourceSplit]:
     for folder, below, names in os.walk(root, followlinks=True):
         below[:] = sorted(name for name in below if not name.startswith(".") and name != _PADDED)
         home = Path(folder)
         files = [home / name for name in sorted(names) if is_series_file(name) and not name.startswith(".")]
         for path in _without_copies(home, files):
-            for split in _of_file(path, PurePosixPath(home.relative_to(root))):
+            for split in _of_file(path, PurePosixPath(home.relative_to(root)), options):
                 prose = path.suffix.lower() in _PROSE and not _MARKED.fullmatch(_stem(path))
                 yield replace(split, optional=prose)
 
@@ -166,8 +177,9 @@ def _without_copies(home: Path, files: list[Path]) -> list[Path]:
     return [path for path in files if path in chosen.values() or not official.fullmatch(_stem(path))]
 
 
-def _of_file(path: Path, home: PurePosixPath) -> Iterator[SourceSplit]:
+def _of_file(path: Path, home: PurePosixPath, options: ReadOptions) -> Iterator[SourceSplit]:
     """List the splits of a file; ``home`` is its folder relative to the source."""
+    options = options if series_suffix(path) in TABLES else {}
     stem = _stem(path)
     own, held_out = stem, False
     if marked := _MARKED.fullmatch(stem):
@@ -176,7 +188,7 @@ def _of_file(path: Path, home: PurePosixPath) -> Iterator[SourceSplit]:
     name = str(home if home.name == own else home / own)
     place = str(path.resolve())
     if path.suffix.lower() != ".npz":
-        yield SourceSplit(name, place, held_out, lambda: _values(read_records(path)))
+        yield SourceSplit(name, place, held_out, lambda: _values(read_records(path, **options)))
         return
     arrays = _array_names(path)
     sets = [array for array in arrays if array.startswith("X_")]

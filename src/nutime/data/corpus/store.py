@@ -109,9 +109,10 @@ class Corpus:
             raise ValueError(f"{index_path}: format {found} is newer than this nutime reads; update nutime")
         for shard in corpus._shards:
             file = folder / shard.file
-            size = file.stat().st_size if file.is_file() else None
+            is_inside = file.is_file() and file.resolve().parent == folder.resolve()
+            size = file.stat().st_size if is_inside else None
             if size != shard.bytes:
-                state = "is missing" if size is None else f"has {size} bytes instead of {shard.bytes}"
+                state = "is missing or elsewhere" if size is None else f"has {size} bytes instead of {shard.bytes}"
                 raise ValueError(f"{file}: {state}; copy it again or build the corpus again")
         return corpus
 

@@ -13,6 +13,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from mmap import ACCESS_READ, mmap
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -26,6 +27,12 @@ _npy: Any = npy_format  # an untyped module
 _SERIES_KEY = re.compile(r"X(_\w+)?")
 _MAX_HEADER = 2**10  # bytes; a header may claim 4 GiB, and numpy needs seconds to parse one of 9000 blanks
 _MAX_NAME = 2**9
+_TORCH_MAGIC = 0x1950A86A20F9469CFC6C  # begins a file of the older torch format
+_MAX_PLAIN_INTEGER = 2**12  # larger integers of a pickle are sizes, which no file has beyond its own
+#: What a pickle of tensors may name; torch itself permits types that allocate any amount of memory.
+_PICKLE_GLOBAL = re.compile(
+    r"torch (\w+Storage|device)|torch\._utils _rebuild_(tensor|tensor_v2|parameter)|collections OrderedDict"
+)
 _NPY_HEADERS = {(1, 0): _npy.read_array_header_1_0, (2, 0): _npy.read_array_header_2_0}
 
 
@@ -113,7 +120,7 @@ def read_pt(source: InputFile) -> Iterator[Record]:
 
     with source.decoding():
         mapped = zipfile.is_zipfile(source.path)  # the older torch format cannot be mapped
-        _check_names(source, mapped)
+        _check_pickles(source, mapped)
         content = torch.load(source.path, map_location="cpu", weights_only=True, mmap=mapped)
         tensors = content if isinstance(content, dict) else {}
         samples, labels = tensors.get("samples"), tensors.get("labels")
@@ -127,19 +134,31 @@ def read_pt(source: InputFile) -> Iterator[Record]:
     return _records(source, "samples", X, y)
 
 
-def _check_names(source: InputFile, zipped: bool) -> None:
-    """Refuse a pickle with long names, whose refusal by torch would take minutes."""
+def _check_pickles(source: InputFile, zipped: bool) -> None:
+    """Refuse pickles that name more than tensors, have long names (slow to refuse in torch) or claim sizes."""
+    stored = source.path.stat().st_size
     with ExitStack() as stack:
         if zipped:
             archive = stack.enter_context(zipfile.ZipFile(source.path))
-            names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
-            pickles = [stack.enter_context(archive.open(name)) for name in names]
-        else:  # a number, a version, a description, and then the tensors
-            pickles = [stack.enter_context(source.path.open("rb"))] * 4
+            members = archive.infolist()
+            source.check_expansion(sum(member.file_size for member in members))
+            pickles = [
+                stack.enter_context(archive.open(member)) for member in members if member.filename.endswith(".pkl")
+            ]
+        else:  # a number, a version, a description, the tensors, and the keys of their values
+            file = stack.enter_context(source.path.open("rb"))
+            # Mapped, because a read of a file allocates as many bytes as the pickle claims.
+            pickles = [stack.enter_context(mmap(file.fileno(), 0, access=ACCESS_READ))] * 5
         for stream in pickles:
-            for _, value, _ in pickletools.genops(stream):
+            for code, value, _ in pickletools.genops(stream):
                 if isinstance(value, str) and len(value) > _MAX_NAME:
                     raise source.error(f"names something by {len(value)} characters, as no file of tensors does")
+                if code.name in ("STACK_GLOBAL", "INST", "EXT1", "EXT2", "EXT4") or (
+                    code.name == "GLOBAL" and not _PICKLE_GLOBAL.fullmatch(str(value))
+                ):
+                    raise source.error(f"names {quote(str(value or code.name))}, which is no part of a tensor")
+                if type(value) is int and value > max(stored, _MAX_PLAIN_INTEGER) and value != _TORCH_MAGIC:
+                    raise source.error(f"claims a size of {value}, more than the file has")
 
 
 def _check(source: InputFile, name: str, X: NDArray[Any], y: NDArray[Any] | None) -> None:

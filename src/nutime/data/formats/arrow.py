@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import SEEK_END
 from itertools import chain, groupby, islice, starmap
 from typing import TYPE_CHECKING, Any
 
@@ -15,34 +17,118 @@ from nutime.data.series import Array
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_MAX_TEXT = 2**16  # bytes of a label or an id
 _CHUNK_ROWS = 1024
 
 
 def read_parquet(source: InputFile) -> Iterator[Record]:
     """A parquet table, read in batches of rows; a null is a missing value."""
-    import pyarrow.parquet as pq
-    from pyarrow import types
+    import pyarrow as pa
 
-    with source.decoding():
-        schema = pq.read_schema(source.path)
-    # Buffering ahead would load the whole file, and so would repeated text that is not read as a dictionary.
-    texts = [field.name for field in schema if types.is_string(field.type)]
-    with source.decoding(), pq.ParquetFile(source.path, pre_buffer=False, read_dictionary=texts) as file:
-        # The metadata of single columns is not used: where it is damaged, Arrow ends the process.
-        source.check_expansion(8 * file.metadata.num_rows * file.metadata.num_columns)
-        columns, lists = columns_of(source, schema)
-        contiguous = True
-        if columns.is_long and columns.id is not None:
-            ids = file.iter_batches(batch_size=_CHUNK_ROWS, columns=[schema.names[columns.id]])
-            contiguous = is_contiguous(batch.column(0).to_pylist() for batch in ids)
+    with source.decoding(), pa.OSFile(str(source.path)) as stream, open_parquet(source, stream) as file:
+        columns, lists = columns_of(source, file.schema_arrow)
+        contiguous = is_contiguous(source, file, columns)
         batches = file.iter_batches(batch_size=_CHUNK_ROWS)
         yield from records_of(source, columns, lists, batches, contiguous=contiguous)
 
 
-def is_contiguous(chunks: Iterable[list[Any]]) -> bool:
-    """Whether equal ids follow each other."""
-    ids = [key for key, _ in groupby(chain.from_iterable(chunks))]
+@contextmanager
+def open_parquet(source: InputFile, stream: Any) -> Iterator[Any]:
+    """Open a parquet file, once it is known that it does not expand as a bomb does."""
+    import pyarrow.parquet as pq
+    from pyarrow import types
+
+    stored = stream.seek(0, SEEK_END)
+    stream.seek(0)
+    schema = pq.read_schema(stream)
+    # Buffering ahead would load the whole file, and so would repeated text that is not read as a dictionary.
+    texts = [field.name for field in schema if _is_text(field.type)]
+    stream.seek(0)
+    with pq.ParquetFile(stream, pre_buffer=False, read_dictionary=texts) as file:
+        metadata = file.metadata
+        groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+        size = max(8 * metadata.num_rows * metadata.num_columns, sum(group.total_byte_size for group in groups))
+        if any(types.is_nested(field.type) for field in schema):
+            size = max(size, 8 * _count_values(stream, stored))
+        source.check_expansion(size, stored=stored)
+        yield file
+
+
+def _count_values(stream: Any, stored: int) -> int:
+    """Return the number of values of all columns, lists included, from the footer of a parquet file.
+
+    The footer is decoded here, because Arrow ends the process where the metadata of a column is damaged.
+    """
+    stream.seek(stored - 8)
+    length = int.from_bytes(stream.read(4), "little")
+    stream.seek(stored - 8 - length)
+    footer = _Footer(stream.read(length)).struct()
+    # The numbers of the fields: row_groups, columns, meta_data, num_values.
+    return sum(max(column[3][5], 0) for group in footer[4] for column in group[1])
+
+
+class _Footer:
+    """Decodes the compact protocol of Thrift: integers, and the structures and lists that hold them."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._at = 0
+
+    def struct(self) -> dict[int, Any]:
+        """Decode the fields of a structure by their numbers."""
+        fields: dict[int, Any] = {}
+        number = 0
+        while head := self._byte():
+            number = number + (head >> 4) if head >> 4 else self._integer()
+            fields[number] = self._value(head & 15)
+        return fields
+
+    def _value(self, kind: int, *, is_element: bool = False) -> Any:
+        match kind:
+            case 1 | 2:  # in a structure the type is the value
+                return self._byte() if is_element else None
+            case 3:
+                return self._byte()
+            case 4 | 5 | 6:
+                return self._integer()
+            case 7:
+                for _ in range(8):
+                    self._byte()
+            case 8:
+                length = self._unsigned()  # moves on as well
+                self._at += length
+            case 9 | 10:
+                head = self._byte()
+                count = self._unsigned() if head >> 4 == 15 else head >> 4
+                return [self._value(head & 15, is_element=True) for _ in range(count)]
+            case 12:
+                return self.struct()
+            case _:
+                raise ValueError(f"type {kind} in the footer is unknown")
+        return None
+
+    def _byte(self) -> int:
+        self._at += 1
+        return self._content[self._at - 1]
+
+    def _unsigned(self) -> int:
+        number = shift = 0
+        while (byte := self._byte()) > 127 and shift < 63:
+            number |= (byte & 127) << shift
+            shift += 7
+        return number | byte << shift
+
+    def _integer(self) -> int:
+        number = self._unsigned()
+        return (number >> 1) ^ -(number & 1)
+
+
+def is_contiguous(source: InputFile, file: Any, columns: TableLayout) -> bool:
+    """Whether the rows of each id follow each other in a parquet file."""
+    if not columns.is_long or columns.id is None:
+        return True
+    batches = file.iter_batches(batch_size=_CHUNK_ROWS, columns=[file.schema_arrow.names[columns.id]])
+    cells = chain.from_iterable(_cells(source, batch.column(0)) for batch in batches)
+    ids = [key for key, _ in groupby(cells)]
     return len(set(ids)) == len(ids)
 
 
@@ -52,14 +138,20 @@ def columns_of(source: InputFile, schema: pa.Schema) -> tuple[TableLayout, bool]
 
     lists = [_is_list(field.type) for field in schema]
     has_lists = any(lists)  # once: a table may have tens of thousands of columns
-    columns = TableLayout.named(source, schema.names, has_lists)
+    columns = TableLayout.named(source, schema.names, lists)
     for index in columns.values:
         field = schema.field(index)
-        kind = field.type.value_type if lists[index] else field.type
+        kind = field.type.value_type if lists[index] or types.is_dictionary(field.type) else field.type
         numeric = types.is_floating(kind) or types.is_integer(kind)
         if not numeric or lists[index] != has_lists:
             expected = "a list of numbers, as other columns are" if has_lists else "numeric"
-            raise source.error(f"column {quote(field.name)}: type {field.type} is not {expected}; {CHOOSE}")
+            shown = field.type if lists[index] else kind
+            raise source.error(f"column {quote(field.name)}: type {shown} is not {expected}; {CHOOSE}")
+    for field in (schema.field(index) for index in (columns.label, columns.id, columns.time) if index is not None):
+        if not _is_cell(field.type):
+            raise source.error(
+                f"column {quote(field.name)}: type {field.type} is not one value per row; rename it"
+            )
     return columns, has_lists
 
 
@@ -99,14 +191,27 @@ def _cells(source: InputFile, column: Any) -> list[Any]:
     import pyarrow.compute as pc
     from pyarrow import types
 
-    if types.is_dictionary(column.type) and types.is_string(column.type.value_type):
-        longest = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
-        if longest > _MAX_TEXT:
-            raise source.error(
-                f"holds a text of {longest} bytes, the limit is {_MAX_TEXT}; shorten labels and ids"
-            )
+    texts = column.dictionary if types.is_dictionary(column.type) else column
+    if _is_text(texts.type):
+        source.check_text(pc.max(pc.binary_length(texts)).as_py() or 0)
     cells: list[Any] = column.to_pylist()
     return cells
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    tests = "string", "large_string", "string_view", "binary", "large_binary", "binary_view", "fixed_size_binary"
+    known = [getattr(types, f"is_{name}", None) for name in tests]  # views exist since Arrow 16
+    return any(test(kind) for test in known if test)
+
+
+def _is_cell(kind: Any) -> bool:
+    """Whether a column has a single number, date or text in each row."""
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_primitive(kind) or types.is_decimal(kind) or types.is_null(kind) or _is_text(kind))
 
 
 def _is_list(kind: Any) -> bool:

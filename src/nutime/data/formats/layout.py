@@ -2,7 +2,8 @@
 
 *Wide*: one row per series. A column named label, class, target or y holds the label, one named id, series or
 series_id the id (as does the unnamed index that pandas writes); all others are the points in order or, in
-parquet, lists that are one channel each.
+parquet, lists that are one channel each (lists named y or target too). Columns x and y beside each other are
+refused, because they may be channels of a table with one row per point.
 
 *Long*: one row per point, recognised by a column named time, timestamp, datetime, t or date, or value, or because
 the user chose a time column or channels. Rows with the same id are one series; without an id column the file is
@@ -11,6 +12,7 @@ sorted by time, and series are put on a regular grid (:mod:`nutime.data.timeline
 contiguous, only one series is held in memory.
 
 Columns chosen by the user, by name or by position, have that role; a second column that may have it is an error.
+A label that was neither chosen nor named label is mentioned in a note, and refused where it is a decimal number.
 """
 
 from __future__ import annotations
@@ -42,7 +44,10 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """The positions of the columns by role, and the names of the columns of values if they have names."""
+    """The positions of the columns by role, and the names of the columns of values if they have names.
+
+    ``guessed`` is the name of a label column that was neither chosen nor is named label.
+    """
 
     values: list[int]
     label: int | None = None
@@ -50,16 +55,18 @@ class TableLayout:
     time: int | None = None
     is_long: bool = False
     names: list[str] | None = None
+    guessed: str | None = None
 
     @classmethod
-    def named(cls, source: InputFile, header: Sequence[str], lists: bool = False) -> TableLayout:
-        """Assign roles by column name; a table whose values are lists is never long."""
+    def named(cls, source: InputFile, header: Sequence[str], lists: Sequence[bool] = ()) -> TableLayout:
+        """Assign roles by column name; a table with ``lists`` (whether each column holds them) is never long."""
         names = [name.strip().lower() for name in header]
         names[:1] = [name or INDEX_NAME for name in names[:1]]
         label, identity, time, channels = _chosen_roles(source, len(names), header)
         taken = {label, identity, time, *(channels or ())}
+        taken |= {index for index, is_list in enumerate(lists) if is_list and names[index] in ("y", "target")}
         names = ["" if index in taken else name for index, name in enumerate(names)]
-        is_long = not lists and (
+        is_long = not any(lists) and (
             source.is_recording
             or time is not None
             or channels is not None
@@ -74,17 +81,25 @@ class TableLayout:
                 raise source.error(f"columns {both} may both hold the {role}; rename all but one")
             return found[0] if found else None
 
-        label = find("label", LABEL_NAMES - {"y"} if is_long else LABEL_NAMES, label)
+        label, chosen = find("label", LABEL_NAMES - {"y"} if is_long else LABEL_NAMES, label), label
+        guessed = None
+        if label is not None and chosen is None and names[label] != "label":
+            guessed = header[label].strip()
+            if names[label] == "y" and "x" in names and not any(lists):
+                raise source.error(
+                    f"columns 'x' and {quote(guessed)}: name the label column or, if rows are points, the channels"
+                )
+            source.notes.append(f"{source.name}: column {quote(guessed)} is read as the label")
         identity, time = find("id", ID_NAMES, identity), find("time", TIME_NAMES, time)
         index = find("index", frozenset({INDEX_NAME}))
-        if lists and time is not None:
+        if any(lists) and time is not None:
             raise source.error(f"column {quote(header[time])}: times beside lists of values are not supported")
         values = channels or [i for i in range(len(names)) if i not in (label, identity, time, index)]
         if not values:
             raise source.error(f"has no column of values, only {quote(', '.join(header))}")
         # The index of a long table numbers its points; that of a wide one names its series.
         identity = index if identity is None and not is_long else identity
-        return cls(values, label, identity, time, is_long, [header[i].strip() for i in values])
+        return cls(values, label, identity, time, is_long, [header[i].strip() for i in values], guessed)
 
     @classmethod
     def unnamed(cls, source: InputFile, first: Sequence[str]) -> TableLayout:
@@ -104,13 +119,24 @@ class TableLayout:
 
     def label_text(self, source: InputFile, cell: object) -> str | None:
         """Return the label of a row, None in a table without labels."""
-        return None if self.label is None else source.label(cell)
+        if self.label is None:
+            return None
+        label = source.label(cell)
+        if self.guessed and _is_continuous(label):
+            raise source.error(
+                f"column {quote(self.guessed)}: {quote(label)} is no class; name it as the label, or rename it"
+            )
+        return label
 
     def id_text(self, source: InputFile, cell: object) -> str | None:
         """Return the id of a row, None in a table without ids."""
         if self.id is not None and cell in (None, ""):
             raise source.error("the id is missing")
-        return None if self.id is None else str(cell)
+        if self.id is None:
+            return None
+        text = str(cell)
+        source.check_text(len(text))
+        return text
 
     @property
     def channel_names(self) -> list[str] | None:
@@ -177,12 +203,12 @@ def join_points(
             values.append(row.values)
             if layout.time is not None:
                 times.append(row.time if source.line is None else _parsed(source, row.time))
-        array = np.array(values).T
+        array, grid = np.array(values).T, None
         if times:
             with source.naming(None if identity is None else f"series {quote(identity)}"):
                 parsed = parse_times(times, source.day_first)
-                _, array = to_grid(parsed, array, source.freq, source.time_report)
-        yield Record(np.ascontiguousarray(array), label, identity, layout.channel_names)
+                grid, array = to_grid(parsed, array, source.freq, source.time_report)
+        yield Record(np.ascontiguousarray(array), label, identity, layout.channel_names, times=grid)
 
 
 def _parsed(source: InputFile, cell: Any) -> Any:
@@ -190,6 +216,13 @@ def _parsed(source: InputFile, cell: Any) -> Any:
         return parse_time(cell, source.day_first)
     except ValueError as error:
         raise source.error(str(error)) from None
+
+
+def _is_continuous(label: str) -> bool:
+    try:
+        return not float(label).is_integer()
+    except ValueError:
+        return False
 
 
 def is_number(cell: str) -> bool:

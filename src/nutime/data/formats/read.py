@@ -66,7 +66,7 @@ FORMATS: dict[str, _Reader] = {
     ".pt": read_pt,
 }
 #: Formats with columns that can be chosen.
-_TABLES = (".csv", ".csv.gz", ".parquet")
+TABLES = (".csv", ".csv.gz", ".parquet")
 #: The name of the file with the labels of the files beside it.
 LABELS_FILE = "labels.csv"
 _FILE_NAMES = frozenset({"file", "filename", "file_name", "name", "path", "id", "series"})
@@ -76,7 +76,7 @@ _log = logging.getLogger("nutime")
 
 def is_series_file(path: _PathLike) -> bool:
     """Whether a file has a known suffix; the file need not exist."""
-    return _suffix(path) is not None
+    return series_suffix(path) is not None
 
 
 def is_many(path: _PathLike) -> bool:
@@ -119,16 +119,22 @@ def read_file(
 ) -> SeriesSet:
     """Read all series of a file, a folder or a glob pattern into memory; see :func:`read_records`."""
     notes: list[str] = []
-    records = list(_stream(path, split, labels, options, notes))
-    classes = [record.label or "" for record in records]
-    ids = [record.id for record in records if record.id is not None]
+    found = record_set(list(_stream(path, split, labels, options, notes)))
+    has_labels = found.labels is not None and (found.labels != "").any()
+    return replace(found, labels=found.labels if has_labels else None, notes=tuple(notes))
+
+
+def record_set(records: list[Record]) -> SeriesSet:
+    """Return records of one file as a set, with the names of the first."""
+    labels, ids = [record.label for record in records], [record.id for record in records]
+    times = [record.times for record in records if record.times is not None]
     return SeriesSet(
         [record.values for record in records],
-        labels=np.array(classes) if any(classes) else None,
-        ids=ids or None,
+        labels=None if all(label is None for label in labels) else np.array([label or "" for label in labels]),
+        ids=None if ids[0] is None else [identity or "" for identity in ids],
         channel_names=records[0].channel_names,
         feature_names=records[0].feature_names,
-        notes=tuple(notes),
+        times=times if len(times) == len(records) else None,
     )
 
 
@@ -144,11 +150,11 @@ def _stream(
         raise FormatError(f"{path}: a file of labels is for a folder or a pattern of files; name the label column")
     else:
         source = InputFile(Path(path), split, time_report=report, notes=notes, **options)
-        suffix = ".csv" if source.path == STDIN else _suffix(path)
+        suffix = ".csv" if source.path == STDIN else series_suffix(path)
         if suffix is None:
             raise FormatError(f"{path}: unknown suffix; expected one of {', '.join(FORMATS)}")
-        if any(value is not None for value in options.values()) and suffix not in _TABLES:
-            raise FormatError(f"{path}: has no columns to choose from; only {', '.join(_TABLES)} files have")
+        if any(value is not None for value in options.values()) and suffix not in TABLES:
+            raise FormatError(f"{path}: has no columns to choose from; only {', '.join(TABLES)} files have")
         records = _checked(source, FORMATS[suffix])
     return with_notes(records, report, notes)
 
@@ -169,7 +175,8 @@ def with_notes(records: Iterator[Record], report: TimeReport, notes: list[str]) 
         _log.warning(note)
 
 
-def _suffix(path: _PathLike) -> str | None:
+def series_suffix(path: _PathLike) -> str | None:
+    """Return the known suffix of a path, in lower case."""
     name = os.fspath(path).lower()
     return next((suffix for suffix in FORMATS if name.endswith(suffix)), None)
 
@@ -178,6 +185,7 @@ def _checked(source: InputFile, reader: _Reader) -> Iterator[Record]:
     """Yield the records of a reader; a file that cannot be opened, or is empty, is an error too."""
     empty = True
     try:
+        source.check_regular()
         for record in reader(source):
             empty = False
             yield record
@@ -204,8 +212,9 @@ def _read_many(
     classes = None if labels is None else _read_labels(Path(labels), dict(zip(ids, files, strict=True)))
     first: Record | None = None
     for identity, path in zip(ids, files, strict=True):
-        source = InputFile(path, is_recording=True, time_report=report, **options)
-        suffix = _suffix(path) or ""
+        seen = [] if first else notes  # what is noted about the columns of one file holds for all
+        source = InputFile(path, is_recording=True, time_report=report, notes=seen, **options)
+        suffix = series_suffix(path) or ""
         is_table = suffix.removesuffix(".gz") in (".csv", ".tsv", ".txt")
         records = _checked(source, read_csv if is_table else FORMATS[suffix])
         record = next(records)
@@ -247,7 +256,7 @@ def _find_files(pattern: str, labels: _PathLike | None, notes: list[str]) -> lis
 
 
 def _stem(path: Path) -> str:
-    return path.name[: -len(_suffix(path) or "")]
+    return path.name[: -len(series_suffix(path) or "")]
 
 
 def _unique_ids(files: list[Path]) -> list[str]:
@@ -269,6 +278,7 @@ def _read_labels(path: Path, files: dict[str, Path]) -> dict[str, str]:
     }
     labels: dict[str, str] = {}
     try:
+        source.check_regular()
         with source.naming(None):
             rows = [row for row in csv.reader(source.lines(), strict=True) if row]
     except (OSError, csv.Error) as error:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.series import Array
-from nutime.data.timeline import TimeReport
+from nutime.data.timeline import TimeReport, Times
 
 #: The path of standard input.
 STDIN = Path("-")
@@ -28,10 +28,14 @@ CHOOSE = "if the column holds labels or ids, name it as such"
 _DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 _MAX_QUOTED = 40  # characters of a bad cell: an error is one readable line
 _MAX_LINE = 2**24  # bytes; four times the longest line of the archives
+_MAX_CELLS = 2**20  # in a line; three times the most of the archives
+#: Characters of a label or an id in any format: arrays of text pad all of them to the longest.
+MAX_TEXT = 256
 #: A compressed file may expand by this factor; numbers compress to a tenth at best.
 _MAX_EXPANSION = 100
 #: Bytes up to which expansion is not checked: an array is unpacked whole, lines one by one.
 _FREE_ARRAY_BYTES, _FREE_LINE_BYTES = 2**27, 2**23
+_FREE_LINES = 2**16  # up to which a compressed file may have more lines than bytes
 _ARCHIVE_MISSING = frozenset({"?"})
 
 
@@ -68,6 +72,7 @@ class Record:
         id: the id of the series.
         channel_names: the names of the channels.
         feature_names: the names of the points, in a table with one column per point.
+        times: the time of each point: numbers or ``datetime64``.
     """
 
     values: Array
@@ -75,6 +80,7 @@ class Record:
     id: str | None = None
     channel_names: list[str] | None = None
     feature_names: list[str] | None = None
+    times: Times | None = None
 
 
 @dataclass(slots=True)
@@ -124,23 +130,41 @@ class InputFile:
         """Iterate over the lines of a UTF-8 text file."""
         size = 0
         with self.open() as file:
+            compressed = isinstance(file, gzip.GzipFile)
             for self.line, raw in enumerate(iter(lambda: file.readline(_MAX_LINE + 1), b""), 1):
                 if len(raw) > _MAX_LINE:
                     raise self.error(
                         f"has more than {_MAX_LINE} bytes in a line; store such series as .npy or .parquet"
                     )
+                if len(raw) > _MAX_CELLS and sum(map(raw.count, (b",", b";", b"\t"))) >= _MAX_CELLS:
+                    raise self.error(
+                        f"has more than {_MAX_CELLS} cells in a line; store such series as .npy or .parquet"
+                    )
                 size += len(raw)
-                if size > _FREE_LINE_BYTES and isinstance(file, gzip.GzipFile):
+                if compressed and size > _FREE_LINE_BYTES:
                     self.check_expansion(size, _FREE_LINE_BYTES)
+                if compressed and self.line > _FREE_LINES and self.line > self.path.stat().st_size:
+                    raise self.error("unpacks to more lines than it has bytes, as a bomb does")
                 try:
                     # Spreadsheets write a byte order mark before the first cell.
                     yield raw.decode("utf-8-sig" if self.line == 1 else "utf-8")
                 except UnicodeDecodeError:
                     raise self.error("is not UTF-8 text") from None
 
-    def check_expansion(self, size: int, free: int = _FREE_ARRAY_BYTES) -> None:
-        """Refuse a decompression bomb: a file that expands far more than numbers do."""
-        if size > free and size > _MAX_EXPANSION * self.path.stat().st_size:
+    def check_regular(self) -> None:
+        """Refuse a pipe or a device, which may never end."""
+        if self.path != STDIN and self.path.exists() and not self.path.is_file():
+            raise self.error("cannot be read: is not a regular file")
+
+    def check_expansion(self, size: int, free: int = _FREE_ARRAY_BYTES, stored: int | None = None) -> None:
+        """Refuse a decompression bomb: a file that expands far more than numbers do.
+
+        Args:
+            size: bytes of its content.
+            free: bytes that every file may have.
+            stored: bytes of the file, if it is not at ``path``.
+        """
+        if size > free and size > _MAX_EXPANSION * (self.path.stat().st_size if stored is None else stored):
             raise self.error(
                 f"unpacks to more than {_MAX_EXPANSION} times its size, as a bomb does; if you trust it, "
                 "store it uncompressed"
@@ -217,9 +241,15 @@ class InputFile:
         text = (value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)).strip()
         if value is None or text.lower() in ("", "?", "nan"):
             return ""
+        self.check_text(len(text))
         if _DECIMAL.fullmatch(text) and float(text).is_integer():
             return str(int(float(text)))
         return text
+
+    def check_text(self, length: int) -> None:
+        """Refuse a label or an id of more than :data:`MAX_TEXT` characters (or bytes)."""
+        if length > MAX_TEXT:
+            raise self.error(f"holds a text of {length} characters, at most {MAX_TEXT}; shorten labels and ids")
 
 
 def reason(error: Exception) -> str:
