@@ -12,7 +12,7 @@ import pickletools
 import re
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from mmap import ACCESS_READ, mmap
 from typing import IO, Any, Literal
 
@@ -137,6 +137,7 @@ def read_pt(source: InputFile) -> Iterator[Record]:
 def _check_pickles(source: InputFile, zipped: bool) -> None:
     """Refuse pickles that name more than tensors, have long names (slow to refuse in torch) or claim sizes."""
     stored = source.path.stat().st_size
+    pickles: list[Any]
     with ExitStack() as stack:
         if zipped:
             archive = stack.enter_context(zipfile.ZipFile(source.path))
@@ -148,7 +149,7 @@ def _check_pickles(source: InputFile, zipped: bool) -> None:
         else:  # a number, a version, a description, the tensors, and the keys of their values
             file = stack.enter_context(source.path.open("rb"))
             # Mapped, because a read of a file allocates as many bytes as the pickle claims.
-            pickles = [stack.enter_context(mmap(file.fileno(), 0, access=ACCESS_READ))] * 5
+            pickles = [stack.enter_context(closing(mmap(file.fileno(), 0, access=ACCESS_READ)))] * 5
         for stream in pickles:
             for code, value, _ in pickletools.genops(stream):
                 if isinstance(value, str) and len(value) > _MAX_NAME:
