@@ -151,8 +151,8 @@ def rival(kind: str, ours: NuTimeAnnotator, training: list[Recording], held_out:
         return found
 
     def fitted(rows: np.ndarray, target: np.ndarray) -> Any:
-        forest = RandomForestClassifier(500, random_state=0, n_jobs=-1)
-        model = forest if kind == "random forest" else MiniRocketClassifier(random_state=0, n_jobs=-1)
+        forest = RandomForestClassifier(500, random_state=0)
+        model = forest if kind == "random forest" else MiniRocketClassifier(random_state=0)
         return model.fit(rows, target)
 
     codes = [*ours.classes_, ""]

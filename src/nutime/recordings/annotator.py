@@ -1,6 +1,7 @@
 """``NuTimeAnnotator``: what happens where in a recording, learned from labelled intervals.
 
-Windows of the training recordings are embedded, and a linear classifier learns the label of most of their points.
+Windows of the training recordings are embedded, and a ridge classifier on their embeddings and the logarithm of
+their spectra learns the label of most of their points.
 The probabilities of the windows that contain a point are averaged; a hidden Markov model that may change its label
 after every ``stride`` points turns them into posterior probabilities. How rarely it changes is chosen by
 cross-validation over the training recordings.
@@ -17,13 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, log_loss
 from sklearn.model_selection import GroupKFold
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.extmath import randomized_svd, softmax
+from sklearn.utils.extmath import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from nutime.checks import check_number
@@ -31,7 +32,7 @@ from nutime.data.series import SeriesSet, is_frame, is_labelled
 from nutime.data.timeline import Times, parse_times
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
-from nutime.finetune.linear import LinearProbe, fit_logistic
+from nutime.finetune.linear import LinearProbe
 from nutime.recordings.windows import (
     MIN_WINDOW,
     Float64,
@@ -49,9 +50,10 @@ from nutime.recordings.windows import (
 _LONGEST = 1024  # points of a window chosen automatically
 _OVERLAP = 4  # windows that contain each point
 _PURE = 0.75  # share of the points of a training window that must have its label
-_COMPONENTS = 512  # principal components of the embeddings that the classifier reads
-_C = 0.1  # inverse penalty of the classifier, for components that together have variance 100 per channel
-_VARIANCE = 100
+_BANDS = 16  # of the spectrum of a channel
+_MIN_POWER = 1e-6  # of a band, relative to the variance of the recordings
+_RIDGE_PENALTIES = np.logspace(-3, 2, 11)  # relative to the mean square of a sample
+_SHARPNESS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)  # by which decisions become logits
 _NOVELTY_COMPONENTS, _NEIGHBOURS = 32, 5
 _NOVEL = 0.01  # share of the windows of new recordings that are taken for none of the labels
 _NOVEL_SHARE = 0.7  # of the windows that contain a point which none of the labels fits
@@ -238,6 +240,12 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         return _Windows(*(part[order] for part in windows[:3]), weight[windows.target[order]])
 
     @property
+    def _length(self) -> int:
+        """Points at which windows are embedded: their own, rounded to tokens, up to the encoder's length."""
+        token = self.encoder_.config.window
+        return int(np.clip(round(self.window_ / token), 8, self.encoder_.config.length // token)) * token
+
+    @property
     def _codes(self) -> range:
         return range(len(self.classes_) + 1)
 
@@ -245,43 +253,47 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         return np.unique(np.append(np.arange(0, length - self.window_, self.stride_), length - self.window_))
 
     def _embedded(self, recording: Float64, starts: Indices) -> Iterator[NDArray[np.float32]]:
-        """Yield the embeddings of windows, ``(n, channels * d)``."""
+        """Yield the embeddings of windows and their spectra, ``(n, channels * (d + bands))``."""
         for first in range(0, len(starts), _CHUNK_SIZE):
             part = starts[first : first + _CHUNK_SIZE]
             stretch = recording[:, part[0] : part[-1] + self.window_]
             stretch = (stretch - self.mean_) / self.scale_
             windows = cut_windows(stretch, part - part[0], self.window_)
-            yield embed_windows(self.encoder_, windows).reshape(len(part), -1)
+            embedding = embed_windows(self.encoder_, windows, self._length).reshape(len(part), -1)
+            yield np.concatenate([embedding, _log_spectra(windows)], axis=1)
 
     def _learn(self, features: NDArray[np.float32], windows: _Windows, targets: list[Indices]) -> None:
         mean, scale = features.mean(0, dtype=np.float64), features.std(0, dtype=np.float64)
         scale = np.where(scale > 0, scale, 1)
+        n_spectral = _BANDS * self.n_channels_in_
+        scale[-n_spectral:] *= np.sqrt(n_spectral / (len(scale) - n_spectral))  # as much variance as the embedding
         features -= mean.astype(np.float32)
         features /= scale.astype(np.float32)
-        n_components = min(_COMPONENTS, *features.shape)
-        left, values, basis = randomized_svd(features, n_components, n_iter=2, random_state=0)
-        unit = np.sqrt(_VARIANCE * self.n_channels_in_ / features.shape[1])
-        rows = (left * values * unit).astype(np.float64)
-        basis = basis.astype(np.float64) * unit
+        unit = float(np.square(features).sum(1, dtype=np.float64).mean()) or 1.0
+        gram = (features @ features.T).astype(np.float64) / unit
+        values, vectors = eigh(gram, subset_by_index=[max(0, len(gram) - _NOVELTY_COMPONENTS), len(gram) - 1])
+        rows = vectors * np.sqrt(np.maximum(values, 0))
         n_classes = len(self.classes_) + self.has_background_
-
-        def fitted(kept: Indices) -> tuple[Float64, Float64]:
-            problem = (torch.from_numpy(part[kept])[None] for part in (rows, windows.target, windows.weight))
-            coef, intercept = fit_logistic(*problem, n_classes, _C)
-            return coef[0].numpy(), intercept[0].numpy()
-
-        logits, distance = np.zeros((len(rows), n_classes)), np.zeros(len(rows))
+        signs = np.where(windows.target[:, None] == np.arange(n_classes), 1.0, -1.0)
+        decisions, distance = np.zeros((len(rows), n_classes)), np.zeros(len(rows))
         for others, held_out in _folds(windows):
-            coef, intercept = fitted(others)
-            logits[held_out] = rows[held_out] @ coef.T + intercept
+            dual, intercept = _fit_ridge(gram[np.ix_(others, others)], signs[others], windows.weight[others])
+            decisions[held_out] = gram[np.ix_(held_out, others)] @ dual + intercept
             if not self.has_background_:
                 distance[held_out] = _Novelty(rows[others]).distances(rows[held_out])
-        coef, intercept = fitted(np.arange(len(rows)))
-        self.probe_ = LinearProbe(mean, scale, coef @ basis, intercept)
+        losses = [log_loss(windows.target, softmax(s * decisions), labels=range(n_classes)) for s in _SHARPNESS]
+        sharpness = _SHARPNESS[int(np.argmin(losses))] if n_classes > 1 else 1.0
+        dual, intercept = _fit_ridge(gram, signs, windows.weight)
+        coef = (features.T @ dual.astype(np.float32)).T.astype(np.float64) / unit
+        self.probe_ = LinearProbe(mean, scale, sharpness * coef, sharpness * intercept)
         self._novelty = None
         if not self.has_background_:
-            self._novelty = _Novelty(rows, basis, float(np.quantile(distance, 1 - _NOVEL, method="higher")))
-        self._choose_penalty(self._probabilities(logits, distance), windows, targets)
+            basis = (
+                (features.T @ vectors.astype(np.float32)).T / np.sqrt(np.maximum(values, _FLOOR))[:, None] / unit
+            )
+            threshold = float(np.quantile(distance, 1 - _NOVEL, method="higher"))
+            self._novelty = _Novelty(rows, basis.astype(np.float64), threshold)
+        self._choose_penalty(self._probabilities(sharpness * decisions, distance), windows, targets)
 
     def _probabilities(self, logits: Float64, distance: Float64) -> Float64:
         """Return the probability of each label and of none of them, for each window."""
@@ -369,6 +381,41 @@ class _Novelty:
 
     def distances(self, rows: Float64) -> Float64:
         return np.asarray(self.known.kneighbors(rows[:, :_NOVELTY_COMPONENTS])[0].mean(1))
+
+
+def _fit_ridge(gram: Float64, targets: Float64, weight: Float64) -> tuple[Float64, Float64]:
+    """Return dual coefficients and intercepts of ridge regressions; leave-one-out errors choose the penalty.
+
+    Args:
+        gram: products of the centred samples, ``(n, n)``.
+        targets: ``(n, classes)``.
+        weight: of the samples, ``(n,)``.
+    """
+    root = np.sqrt(weight)[:, None]
+    intercept = np.average(targets, 0, weight)
+    values, vectors = eigh(root * gram * root.T)
+    values, rotated = np.maximum(values, 0), vectors.T @ (root * (targets - intercept))
+    best, dual = np.inf, targets
+    for penalty in _RIDGE_PENALTIES:
+        inverse = 1 / (values + penalty)
+        coefficients = vectors @ (inverse[:, None] * rotated)
+        error = np.square(coefficients / (vectors**2 @ inverse)[:, None]).mean()  # of each sample, left out
+        if error < best:
+            best, dual = error, root * coefficients
+    return dual, np.asarray(intercept)
+
+
+def _log_spectra(windows: Float64) -> NDArray[np.float32]:
+    """Return the logarithm of the power in bands of each channel, ``(n, channels * bands)``."""
+    size = windows.shape[-1]
+    centred = (windows - windows.mean(-1, keepdims=True)) * np.hanning(size)
+    power = np.square(np.abs(np.fft.rfft(centred))) / size
+    edges = np.geomspace(1, power.shape[-1], _BANDS + 1)
+    first = np.minimum(edges[:-1].astype(np.intp), power.shape[-1] - 1)
+    last = np.maximum(first + 1, edges[1:].astype(np.intp))
+    total = np.pad(power.cumsum(-1), ((0, 0), (0, 0), (1, 0)))
+    bands = (total[..., last] - total[..., first]) / (last - first)
+    return np.log(np.maximum(bands, 0) + _MIN_POWER).reshape(len(windows), -1).astype(np.float32)
 
 
 def _folds(windows: _Windows) -> Iterator[tuple[Indices, Indices]]:

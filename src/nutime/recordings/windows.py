@@ -22,7 +22,7 @@ Indices: TypeAlias = NDArray[np.intp]
 
 #: Shortest window in points: shorter ones have no shape.
 MIN_WINDOW = 16
-#: Windows are resized to this many points, eight tokens of the shipped encoders.
+#: Windows are resized to this many points unless given, eight tokens of the shipped encoders.
 _EMBEDDED_LENGTH = 128
 _POOL = "upper"
 #: Points from which the period is estimated: more are slow to transform and change nothing.
@@ -173,11 +173,11 @@ def cut_windows(recording: Float64, starts: Indices, size: int) -> Float64:
     return np.lib.stride_tricks.sliding_window_view(recording, size, axis=1)[:, starts].swapaxes(0, 1)
 
 
-def embed_windows(encoder: NuTime, windows: Float64) -> NDArray[np.float32]:
-    """Return one vector per window and channel, ``(n, channels, d)``, of windows ``(n, channels, size)``."""
+def embed_windows(encoder: NuTime, windows: Float64, length: int = _EMBEDDED_LENGTH) -> NDArray[np.float32]:
+    """Return one vector per window and channel, ``(n, channels, d)``, of windows resized to ``length`` points."""
     if encoder.config.channels != 1:
         raise ValueError(f"recordings need an encoder of 1 channel, this one reads {encoder.config.channels}")
-    embedding = encoder.embed(windows, pool=_POOL, length=_EMBEDDED_LENGTH)
+    embedding = encoder.embed(windows, pool=_POOL, length=length)
     return embedding.reshape(*windows.shape[:2], -1)
 
 
