@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
-from sklearn.metrics import f1_score, log_loss
+from sklearn.metrics import f1_score
 from sklearn.model_selection import GroupKFold
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.extmath import softmax
@@ -229,9 +229,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         members = [np.flatnonzero(windows.target == code) for code in self._codes]
         for label, rows in zip(self.classes_, members, strict=False):
             if not len(rows):
-                raise ValueError(
-                    f"no window of {self.window_} points lies within {label!r}; give a shorter window"
-                )
+                raise ValueError(f"no window of {self.window_} points is within {label!r}; give a shorter window")
         most = max(1, self.max_windows // sum(len(rows) > 0 for rows in members))
         chosen = [rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.intp)] for rows in members]
         order = np.sort(np.concatenate(chosen))
@@ -281,18 +279,17 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
             decisions[held_out] = gram[np.ix_(held_out, others)] @ dual + intercept
             if not self.has_background_:
                 distance[held_out] = _Novelty(rows[others]).distances(rows[held_out])
-        losses = [log_loss(windows.target, softmax(s * decisions), labels=range(n_classes)) for s in _SHARPNESS]
-        sharpness = _SHARPNESS[int(np.argmin(losses))] if n_classes > 1 else 1.0
+        likelihoods = [softmax(s * decisions)[signs > 0] for s in _SHARPNESS]
+        sharpness = _SHARPNESS[int(np.argmax([np.log(part).mean() for part in likelihoods]))]
         dual, intercept = _fit_ridge(gram, signs, windows.weight)
         coef = (features.T @ dual.astype(np.float32)).T.astype(np.float64) / unit
         self.probe_ = LinearProbe(mean, scale, sharpness * coef, sharpness * intercept)
         self._novelty = None
         if not self.has_background_:
-            basis = (
-                (features.T @ vectors.astype(np.float32)).T / np.sqrt(np.maximum(values, _FLOOR))[:, None] / unit
-            )
+            scaled = vectors / np.sqrt(np.maximum(values, _FLOOR)) / unit
+            basis = (features.T @ scaled.astype(np.float32)).T.astype(np.float64)
             threshold = float(np.quantile(distance, 1 - _NOVEL, method="higher"))
-            self._novelty = _Novelty(rows, basis.astype(np.float64), threshold)
+            self._novelty = _Novelty(rows, basis, threshold)
         self._choose_penalty(self._probabilities(sharpness * decisions, distance), windows, targets)
 
     def _probabilities(self, logits: Float64, distance: Float64) -> Float64:
