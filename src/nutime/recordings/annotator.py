@@ -28,7 +28,7 @@ from sklearn.utils.extmath import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from nutime.checks import check_number
-from nutime.data.series import SeriesSet, is_frame, is_labelled
+from nutime.data.series import Array, SeriesSet, is_frame, is_labelled
 from nutime.data.timeline import Times, parse_times
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
@@ -235,7 +235,8 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         order = np.sort(np.concatenate(chosen))
         weight = np.array([len(rows) / max(len(some), 1) for rows, some in zip(members, chosen, strict=True)])
         weight /= weight[windows.target[order]].mean()
-        return _Windows(*(part[order] for part in windows[:3]), weight[windows.target[order]])
+        recording, start, target = (part[order] for part in windows[:3])
+        return _Windows(recording, start, target, weight[target])
 
     @property
     def _length(self) -> int:
@@ -250,7 +251,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
     def _starts(self, length: int) -> Indices:
         return np.unique(np.append(np.arange(0, length - self.window_, self.stride_), length - self.window_))
 
-    def _embedded(self, recording: Float64, starts: Indices) -> Iterator[NDArray[np.float32]]:
+    def _embedded(self, recording: Array, starts: Indices) -> Iterator[NDArray[np.float32]]:
         """Yield the embeddings of windows and their spectra, ``(n, channels * (d + bands))``."""
         for first in range(0, len(starts), _CHUNK_SIZE):
             part = starts[first : first + _CHUNK_SIZE]
@@ -317,7 +318,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
             scores.append(accuracy + f1_score(expected[counted], found[counted], average="macro", zero_division=0))
         self.penalty_ = _PENALTIES[int(np.argmax(scores))]
 
-    def _posterior(self, recording: Float64) -> Float64:
+    def _posterior(self, recording: Array) -> Float64:
         """Return the probabilities of each cell of ``stride_`` points, ``(cells, labels + 1)``."""
         length = recording.shape[1]
         starts = self._starts(length)
@@ -402,7 +403,7 @@ def _fit_ridge(gram: Float64, targets: Float64, weight: Float64) -> tuple[Float6
     return dual, np.asarray(intercept)
 
 
-def _log_spectra(windows: Float64) -> NDArray[np.float32]:
+def _log_spectra(windows: Array) -> NDArray[np.float32]:
     """Return the logarithm of the power in bands of each channel, ``(n, channels * bands)``."""
     size = windows.shape[-1]
     centred = (windows - windows.mean(-1, keepdims=True)) * np.hanning(size)
@@ -412,7 +413,7 @@ def _log_spectra(windows: Float64) -> NDArray[np.float32]:
     last = np.maximum(first + 1, edges[1:].astype(np.intp))
     total = np.pad(power.cumsum(-1), ((0, 0), (0, 0), (1, 0)))
     bands = (total[..., last] - total[..., first]) / (last - first)
-    return np.log(np.maximum(bands, 0) + _MIN_POWER).reshape(len(windows), -1).astype(np.float32)
+    return np.asarray(np.log(np.maximum(bands, 0) + _MIN_POWER).reshape(len(windows), -1), np.float32)
 
 
 def _folds(windows: _Windows) -> Iterator[tuple[Indices, Indices]]:

@@ -28,7 +28,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from nutime.atomic import replace_folder
 from nutime.checks import check_number
-from nutime.data.series import SeriesSet, resample
+from nutime.data.series import Array, SeriesSet, resample
 from nutime.devices import usable_device
 from nutime.documents import one_line, read_document
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
@@ -36,7 +36,6 @@ from nutime.estimators.base import load_encoder
 from nutime.recordings.search import Match, Stretch, best_matches, check_scale
 from nutime.recordings.windows import (
     MIN_WINDOW,
-    Float64,
     Indices,
     choose_window,
     cut_windows,
@@ -227,7 +226,7 @@ class RecordingIndex:
         ]
         return _Level(size, recording, start, np.concatenate(vectors), mean, components)
 
-    def _vectors(self, recording: Float64, starts: Indices, size: int) -> NDArray[np.float32]:
+    def _vectors(self, recording: Array, starts: Indices, size: int) -> NDArray[np.float32]:
         """Return one vector per window, ``(n, d)``, before it is reduced."""
         first, last = int(starts[0]), int(starts[-1]) + size
         mean, scale = self._moments

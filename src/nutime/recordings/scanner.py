@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nutime.checks import check_number
+from nutime.data.series import Array
 from nutime.data.timeline import Times
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
@@ -185,15 +186,15 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
             chunk: ``(n,)`` or ``(channels, n)`` points, as many as there are.
         """
         check_is_fitted(self, "threshold_")
-        return self._stream.update(np.atleast_2d(np.asarray(chunk))).sum(0)
+        return np.asarray(self._stream.update(np.atleast_2d(np.asarray(chunk))).sum(0))
 
     def finish(self) -> Float64:
         """Return the scores of the last ``delay_`` points; the next :meth:`update` starts another recording."""
         check_is_fitted(self, "threshold_")
         stream, self._stream = self._stream, _Stream(self)
-        return stream.finish().sum(0)
+        return np.asarray(stream.finish().sum(0))
 
-    def _reference(self, recording: Float64, size: int) -> _Reference:
+    def _reference(self, recording: Array, size: int) -> _Reference:
         starts = _starts(recording.shape[1], size)
         if len(starts) > self.max_windows:
             starts = starts[np.linspace(0, len(starts) - 1, self.max_windows).astype(np.intp)]
@@ -283,7 +284,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
             scores += _distances(part, known, excluded) / unit / len(features)
         return scores.T
 
-    def _features(self, recording: Float64, starts: Indices, size: int) -> list[NDArray[np.float32]]:
+    def _features(self, recording: Array, starts: Indices, size: int) -> list[NDArray[np.float32]]:
         windows = cut_windows(recording, starts, size)
         features = [windows.astype(np.float32)]
         if self.encoder_ is not None:
@@ -379,7 +380,7 @@ class _Stream:
         """Return the scores of points before ``end``, and forget these points."""
         count = max(0, end - self.first)
         used = [sums[:, :count] for sums, n_windows in zip(self.sums, self.n_windows, strict=True) if n_windows]
-        scores = np.mean([_means(sums) for sums in used], 0) if count else self.values[:, :0]
+        scores: Float64 = np.mean([_means(sums) for sums in used], 0) if count else self.values[:, :0]
         self.first += count
         self.values = self.values[:, count:]
         self.sums = [sums[:, count:] for sums in self.sums]

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from nutime.checks import check_number
-from nutime.data.series import SeriesSet
+from nutime.data.series import Array, SeriesSet
 from nutime.recordings.windows import (
     Float64,
     Indices,
@@ -96,7 +96,7 @@ class Stretch:
     shape_only: bool
 
     @classmethod
-    def of(cls, values: Float64, mean: Float64, scale: Float64, mode: str) -> Self:
+    def of(cls, values: Array, mean: Float64, scale: Float64, mode: str) -> Self:
         """Prepare a query of the values given, for recordings of a mean and a scale."""
         if len(values) != len(scale):
             raise ValueError(f"the query has {len(values)} channel(s), the recordings have {len(scale)}")
@@ -109,9 +109,9 @@ class Stretch:
     @property
     def size(self) -> int:
         """Points of the query."""
-        return self.values.shape[1]
+        return len(self.values[0])
 
-    def squared_distances(self, recording: Float64, start: int, end: int) -> Float64:
+    def squared_distances(self, recording: Array, start: int, end: int) -> Float64:
         """Return the squared distances of the stretches that begin from ``start`` to ``end`` (exclusive)."""
         size = self.size
         part = (recording[:, start : end + size - 1] - self.mean) / self.scale
@@ -123,15 +123,15 @@ class Stretch:
         squares = _sliding_mean(part**2, size)
         if not self.shape_only:
             distances = squares - 2 / size * products + (self.values**2).mean(1, keepdims=True)
-            return np.maximum(distances.mean(0), 0)
+            return np.asarray(np.maximum(distances.mean(0), 0))
         deviation = np.sqrt(np.maximum(squares - _sliding_mean(part, size) ** 2, 0))
         constant = deviation < _CONSTANT
         # A stretch without shape is 0 everywhere: at distance 1 from any shape, and at 0 from the like.
         flat = (self.values**2).mean(1, keepdims=True)
         correlation = products / size / np.where(constant, 1, deviation)
-        return np.maximum(np.where(constant, flat, 1 + flat - 2 * correlation).mean(0), 0)
+        return np.asarray(np.maximum(np.where(constant, flat, 1 + flat - 2 * correlation).mean(0), 0))
 
-    def distance(self, stretch: Float64) -> float:
+    def distance(self, stretch: Array) -> float:
         """Return the distance of one stretch of the size of the query, without the rounding of a transform."""
         values = (stretch - self.mean) / self.scale
         values = _normalise(values) if self.shape_only else values
@@ -167,7 +167,7 @@ def best_matches(given: SeriesSet, stretch: Stretch, blocks: list[Indices], k: i
     return sorted(matches, key=lambda match: match.distance)
 
 
-def _block_minima(stretch: Stretch, values: Float64, starts: Indices) -> tuple[Float64, Indices]:
+def _block_minima(stretch: Stretch, values: Array, starts: Indices) -> tuple[Float64, Indices]:
     """Return the smallest squared distance in each block, and where it is."""
     size = stretch.size
     best, place = np.full(len(starts), np.inf), np.array(starts, np.intp)
@@ -185,7 +185,7 @@ def _block_minima(stretch: Stretch, values: Float64, starts: Indices) -> tuple[F
     return best, place
 
 
-def _normalise(values: Float64) -> Float64:
+def _normalise(values: Array) -> Float64:
     centred = values - values.mean(1, keepdims=True)
     deviation = centred.std(1, keepdims=True)
     return np.asarray(np.where(deviation < _CONSTANT, 0, centred / np.where(deviation < _CONSTANT, 1, deviation)))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nutime.data import frames
 from nutime.data.frames import RawSeries, read_groups, read_mapping, read_xarray
-from nutime.data.series import SeriesSet, align, as_array, as_series, is_groupby, is_xarray
+from nutime.data.series import Array, SeriesSet, align, as_array, as_series, is_groupby, is_xarray
 from nutime.data.timeline import Times
 from nutime.encoder import NuTime
 
@@ -120,13 +120,13 @@ def _fill(values: NDArray[Any]) -> Float64:
     return as_series([array])[0].astype(np.float64, copy=False)
 
 
-def standardise(recording: Float64) -> Float64:
+def standardise(recording: Array) -> Float64:
     """Bring every channel to mean 0 and standard deviation 1; windows keep their scale within the recording."""
     scale = recording.std(1, keepdims=True)
     return np.asarray((recording - recording.mean(1, keepdims=True)) / np.where(scale > 0, scale, 1))
 
 
-def moments(recordings: Iterable[Float64]) -> tuple[Float64, Float64]:
+def moments(recordings: Iterable[Array]) -> tuple[Float64, Float64]:
     """Return mean and standard deviation (1 if it is 0) of each channel over all recordings, ``(channels, 1)``."""
     count, mean, squares = 0, np.zeros(1), np.zeros(1)
     for recording in recordings:
@@ -148,7 +148,7 @@ def autocorrelation(value: NDArray[np.floating[Any]]) -> Float64:
     return np.asarray(curve / (curve[0] or 1.0))
 
 
-def choose_window(window: Any, recording: Float64, shortest: int, longest: int) -> int:
+def choose_window(window: Any, recording: Array, shortest: int, longest: int) -> int:
     """Return ``window``, or for ``auto`` the dominant period within the bounds given."""
     length = recording.shape[1]
     if isinstance(window, str) and window == "auto":
@@ -158,7 +158,7 @@ def choose_window(window: Any, recording: Float64, shortest: int, longest: int) 
     raise ValueError(f"window must be 'auto' or from 2 to length / 4 = {length // 4}, got {window!r}")
 
 
-def dominant_period(recording: Float64) -> int:
+def dominant_period(recording: Array) -> int:
     """Return the period with the highest peak in the spectrum, from 8 points to a fifth of the recording."""
     recording = recording[:, :_MAX_POINTS]
     length = recording.shape[1]
@@ -168,12 +168,12 @@ def dominant_period(recording: Float64) -> int:
     return round(float(periods[np.where(allowed, spectrum, 0).argmax()]))
 
 
-def cut_windows(recording: Float64, starts: Indices, size: int) -> Float64:
+def cut_windows(recording: Array, starts: Indices, size: int) -> Array:
     """Return the windows of ``size`` points from each of ``starts``, ``(n, channels, size)``."""
     return np.lib.stride_tricks.sliding_window_view(recording, size, axis=1)[:, starts].swapaxes(0, 1)
 
 
-def embed_windows(encoder: NuTime, windows: Float64, length: int = _EMBEDDED_LENGTH) -> NDArray[np.float32]:
+def embed_windows(encoder: NuTime, windows: Array, length: int = _EMBEDDED_LENGTH) -> NDArray[np.float32]:
     """Return one vector per window and channel, ``(n, channels, d)``, of windows resized to ``length`` points."""
     if encoder.config.channels != 1:
         raise ValueError(f"recordings need an encoder of 1 channel, this one reads {encoder.config.channels}")
