@@ -341,7 +341,7 @@ class _Stream:
 
     def _fill(self, chunk: Float64, *, end: bool = False) -> Float64:
         """Return the points up to the last known value, interpolated; at the end, all of them."""
-        points = np.concatenate([self.pending, chunk], 1)
+        points: Float64 = np.concatenate([self.pending, chunk], 1)
         if np.isinf(points).any():
             raise ValueError("infinite value; expected finite numbers, NaN where a value is missing")
         known = ~np.isnan(points)
