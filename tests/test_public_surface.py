@@ -7,6 +7,7 @@ import nutime
 
 NAMES = [
     "NuTime",
+    "NuTimeAnnotator",
     "NuTimeClassifier",
     "NuTimeClusterer",
     "NuTimeConfig",
@@ -15,6 +16,8 @@ NAMES = [
     "NuTimeRegressor",
     "NuTimeScanner",
     "NuTimeSegmenter",
+    "RecordingIndex",
+    "find",
     "load_dataset",
 ]
 

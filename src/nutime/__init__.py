@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from nutime.estimators.embedder import NuTimeEmbedder
     from nutime.estimators.regressor import NuTimeRegressor
     from nutime.model.config import NuTimeConfig
+    from nutime.recordings.annotator import NuTimeAnnotator
+    from nutime.recordings.index import RecordingIndex
     from nutime.recordings.scanner import NuTimeScanner
+    from nutime.recordings.search import find
     from nutime.recordings.segmenter import NuTimeSegmenter
 
 _HOMES = {
     "NuTime": "nutime.encoder",
+    "NuTimeAnnotator": "nutime.recordings.annotator",
     "NuTimeClassifier": "nutime.estimators.classifier",
     "NuTimeClusterer": "nutime.estimators.clusterer",
     "NuTimeConfig": "nutime.model.config",
@@ -28,11 +32,14 @@ _HOMES = {
     "NuTimeRegressor": "nutime.estimators.regressor",
     "NuTimeScanner": "nutime.recordings.scanner",
     "NuTimeSegmenter": "nutime.recordings.segmenter",
+    "RecordingIndex": "nutime.recordings.index",
+    "find": "nutime.recordings.search",
     "load_dataset": "nutime.data.archives",
 }
 
 __all__ = [
     "NuTime",
+    "NuTimeAnnotator",
     "NuTimeClassifier",
     "NuTimeClusterer",
     "NuTimeConfig",
@@ -41,6 +48,8 @@ __all__ = [
     "NuTimeRegressor",
     "NuTimeScanner",
     "NuTimeSegmenter",
+    "RecordingIndex",
+    "find",
     "load_dataset",
 ]
 

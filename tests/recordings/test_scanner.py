@@ -1,5 +1,8 @@
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.signal import lfilter
 
 from nutime import NuTime
@@ -110,3 +113,83 @@ def test_what_cannot_be_scanned_is_refused_in_one_line():
         NuTimeScanner(encoder=None, false_alarm_rate=1.5).fit(normal(1000, 0))
     with pytest.raises(ValueError, match="at least 128 points"):
         NuTimeScanner(encoder=None).fit(normal(100, 0))
+
+
+def streamed(scanner, recording, cuts):
+    chunks = np.split(recording, sorted(cuts), axis=-1)
+    return np.concatenate([*(scanner.update(chunk) for chunk in chunks), scanner.finish()])
+
+
+STREAMING = {channels: NuTimeScanner(encoder=None).fit(normal(2000, 0, channels)) for channels in (1, 2)}
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.sampled_from([1, 2]),
+    st.integers(40, 900),
+    st.lists(st.integers(0, 900), max_size=8),
+    st.lists(st.tuples(st.integers(0, 890), st.integers(1, 60)), max_size=4),
+)
+def test_streamed_scores_are_those_of_the_whole_recording(channels, length, cuts, gaps):
+    scanner = STREAMING[channels]
+    recording = np.atleast_2d(normal(length, 3, channels))
+    for number, (start, width) in enumerate(gaps):
+        recording[number % channels, start : start + width] = np.nan
+    recording[:, length // 2] = 0.5
+    streaming = streamed(scanner, recording, [cut for cut in cuts if cut < length])
+    np.testing.assert_allclose(streaming, scanner.predict(recording), rtol=1e-5)
+
+
+def test_embedded_windows_are_streamed_too(encoder):
+    scanner = NuTimeScanner(encoder=encoder).fit(normal(1000, 0))
+    recording = normal(600, 1)
+    np.testing.assert_allclose(streamed(scanner, recording, [7, 250]), scanner.predict(recording), rtol=1e-3)
+
+
+def test_a_score_is_returned_once_delay_points_have_followed():
+    scanner = NuTimeScanner(encoder=None).fit(normal(2000, 0))
+    recording = normal(600, 1)
+    returned = np.cumsum([len(scanner.update(recording[[point]])) for point in range(600)])
+    np.testing.assert_array_equal(returned, np.maximum(np.arange(1, 601) - scanner.delay_, 0))
+
+
+def test_a_stream_does_not_keep_old_points():
+    scanner = NuTimeScanner(encoder=None).fit(normal(2000, 0))
+    for seed in range(20):
+        scanner.update(normal(500, seed))
+        assert scanner._stream.values.shape[1] <= scanner.delay_
+
+
+def test_a_recording_in_chunks_has_the_scores_of_the_recording_at_once(monkeypatch):
+    scanner = NuTimeScanner(encoder=None).fit(normal(2000, 0))
+    recording = normal(1500, 1)
+    expected = scanner.predict(recording)
+    monkeypatch.setattr("nutime.recordings.scanner._CHUNK_POINTS", 100)
+    np.testing.assert_allclose(scanner.predict(recording), expected, rtol=1e-5)
+
+
+def test_a_stream_of_other_channels_or_of_too_few_points_is_refused():
+    scanner = NuTimeScanner(encoder=None).fit(normal(2000, 0))
+    with pytest.raises(ValueError, match="2 channel"):
+        scanner.update(np.zeros((2, 10)))
+    scanner.update(np.zeros(5))
+    with pytest.raises(ValueError, match="5 points, fewer than one window"):
+        scanner.finish()
+    assert scanner.finish().size == 0
+
+
+def test_intervals_have_the_times_of_the_recording():
+    frame = pd.DataFrame({"load": normal(1000, 1)}, index=pd.date_range("2026-01-01", periods=1000, freq="1min"))
+    frame.iloc[500:560, 0] += 4
+    scanner = NuTimeScanner(encoder=None).fit(normal(2000, 0))
+    interval = max(scanner.find_intervals(frame), key=lambda interval: interval.score)
+    assert interval.start_time == frame.index[interval.start]
+    assert interval.end_time == frame.index[interval.end - 1]
+    np.testing.assert_array_equal(scanner.times_, frame.index)
+
+
+def test_channels_in_another_order_are_put_in_order_by_name():
+    first, second = normal(1500, 0), np.cumsum(np.random.default_rng(0).normal(size=1500))
+    scanner = NuTimeScanner(encoder=None).fit(pd.DataFrame({"a": first, "b": second}))
+    new = pd.DataFrame({"b": second[:500], "a": first[:500]})
+    np.testing.assert_array_equal(scanner.predict(new), scanner.predict(new[["a", "b"]]))

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 from nutime import NuTime
@@ -81,3 +82,9 @@ def test_what_cannot_be_segmented_is_refused_in_one_line(parameters, recording, 
 
 def test_a_constant_recording_has_no_change_point():
     assert NuTimeSegmenter(encoder=None).fit_predict(np.full(500, 3.0)).size == 0
+
+
+def test_the_times_of_change_points_are_those_of_the_frame():
+    frame = pd.DataFrame({"value": noisy(SINE, SAW)}, index=pd.date_range("2026-01-01", periods=1200, freq="1s"))
+    segmenter = NuTimeSegmenter(1, encoder=None).fit(frame)
+    assert segmenter.times_[segmenter.change_points_].tolist() == frame.index[segmenter.change_points_].tolist()

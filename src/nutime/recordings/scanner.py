@@ -7,30 +7,39 @@ over the window lengths and over all windows that contain a point, so that a sco
 
 A window never has a neighbour that overlaps it. The threshold is a quantile of the scores of stretches of the
 reference that were left out of it in turn, because new recordings are not part of the reference either.
+
+A recording is scored as a stream, in chunks: the memory needed does not depend on its length, and scores do not
+depend on how it arrives.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from nutime.checks import check_number
+from nutime.data.series import Array
+from nutime.data.timeline import Times
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
 from nutime.recordings.metrics import label_intervals
 from nutime.recordings.windows import (
     Float64,
     Indices,
+    add_windows,
     choose_window,
     cut_windows,
     embed_windows,
+    interval_times,
+    open_recording,
     read_recording,
+    times_of,
 )
 
 _NEIGHBOURS = 5
@@ -38,17 +47,30 @@ _MULTIPLES = (1, 2, 4)  # of the window
 _OVERLAP = 8  # windows that contain each point
 _GOLDEN_RATIO = 0.6180339887498949
 _STRETCHES = 10  # parts of the reference, each scored by the others for the threshold
+_TAIL_WINDOWS = 10  # beyond a quantile from which rarer scores are extrapolated
 _MIN_WINDOW, _MAX_WINDOW = 32, 256  # of the shortest window, where the period is shorter
+_LONGEST = 1024  # points of the shortest window, where the period is longer
 _CHUNK_SIZE = 1024  # windows compared with the reference together
+_CHUNK_VALUES = 2**22  # of the differences from the nearest windows
+_CHUNK_POINTS = 2**16  # of a recording that are scored together
 
 
 class Interval(NamedTuple):
-    """A stretch ``start`` to ``end`` (exclusive), its highest score, and the channel that contributes most."""
+    """An anomalous stretch.
+
+    Attributes:
+        start, end: its points, ``end`` exclusive.
+        score: its highest score.
+        channel: the channel that contributes most.
+        start_time, end_time: the times of its first and last point; None if the recording has no times.
+    """
 
     start: int
     end: int
     score: float
     channel: int
+    start_time: Any = None
+    end_time: Any = None
 
 
 @dataclass(frozen=True)
@@ -67,10 +89,11 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
     """Score every point of a recording by how unlike the rest the stretches around it are.
 
     ``fit_predict(recording)`` compares a recording with itself; ``fit(known_good).predict(new)`` with another.
+    ``update(chunk)`` scores a new recording as it arrives; ``finish()`` returns the scores of its end.
 
     Args:
         window: points of the shortest window; ``auto`` takes the dominant period, but at least 1 % (and from 32 to
-            256 points) and at most 2 % of the recording.
+            256 points) and at most 2 % of the recording and 1024 points.
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder;
             None compares points only, which is many times faster.
         false_alarm_rate: share of the points of new recordings like the reference that may exceed the threshold.
@@ -79,19 +102,25 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         threshold_: the score above which a point is anomalous.
-        intervals_: the anomalous intervals of the recording last scored, see :class:`Interval`.
+        delay_: points that must follow a point before :meth:`update` returns its score.
+        intervals_: the anomalous intervals of the recording last scored as a whole, see :class:`Interval`.
+        times_: the time of each of its points; None if it has no times.
         window_: the shortest window used.
         n_channels_in_: channels of the reference.
     """
 
     threshold_: float
+    delay_: int
     intervals_: list[Interval]
+    times_: Times | None
     window_: int
     n_channels_in_: int
+    channel_names_in_: list[str] | None
     encoder_: NuTime | None
     mean_: Float64
     scale_: Float64
     _references: list[_Reference]
+    _stream: _Stream
 
     def __init__(
         self,
@@ -110,26 +139,26 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Take ``X``, ``(length,)`` or ``(channels, length)``, as the reference; ``y`` is ignored."""
-        rate = self.false_alarm_rate
-        if not (isinstance(rate, Real) and 0 < rate < 1):
-            raise ValueError(f"false_alarm_rate must be in (0, 1), got {rate!r}")
-        recording = read_recording(X)
+        check_number("false_alarm_rate", self.false_alarm_rate, "(0, 1)")
+        given = read_recording(X)
+        recording = given.series[0]
         length = recording.shape[1]
         if length < 4 * _MIN_WINDOW:
             raise ValueError(f"a reference needs at least {4 * _MIN_WINDOW} points, got {length}")
         self.encoder_ = None if self.encoder is None else load_encoder(self.encoder, self.device)
-        self.n_channels_in_ = len(recording)
+        self.n_channels_in_, self.channel_names_in_ = len(recording), given.channel_names
         shortest = int(np.clip(length // 100, _MIN_WINDOW, _MAX_WINDOW))
-        self.window_ = choose_window(self.window, recording, shortest, length // 50)
+        self.window_ = choose_window(self.window, recording, shortest, min(length // 50, _LONGEST))
         self.mean_ = recording.mean(1, keepdims=True)
         scale = recording.std(1, keepdims=True)
         self.scale_ = np.where(scale > 0, scale, 1)
+        recording -= self.mean_
+        recording /= self.scale_
         sizes = [size for size in (m * self.window_ for m in _MULTIPLES) if size <= length // 4] or [self.window_]
-        self._references = [self._reference((recording - self.mean_) / self.scale_, size) for size in sizes]
-        held_out = self._held_out(length)
-        # The correction of conformal prediction for few samples; windows side by side count as independent.
-        level = min(1.0, (1 - rate) * (1 + self.window_ / length))
-        self.threshold_ = float(np.quantile(held_out[np.isfinite(held_out)], level, method="higher"))
+        self._references = [self._reference(recording, size) for size in sizes]
+        self.delay_ = sizes[-1]
+        self.threshold_ = self._threshold(self._held_out(length))
+        self._stream = _Stream(self)
         return self
 
     def predict(self, X: Any) -> Float64:
@@ -146,7 +175,26 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         self.predict(X)
         return self.intervals_
 
-    def _reference(self, recording: Float64, size: int) -> _Reference:
+    def update(self, chunk: ArrayLike) -> Float64:
+        """Return the scores that the next points of a recording complete.
+
+        The score of a point is returned once ``delay_`` points follow it. The scores of all calls and of
+        :meth:`finish`, one after the other, are those of :meth:`predict`. Missing values are interpolated, which
+        delays scores until the next known value.
+
+        Args:
+            chunk: ``(n,)`` or ``(channels, n)`` points, as many as there are.
+        """
+        check_is_fitted(self, "threshold_")
+        return np.asarray(self._stream.update(np.atleast_2d(np.asarray(chunk))).sum(0))
+
+    def finish(self) -> Float64:
+        """Return the scores of the last ``delay_`` points; the next :meth:`update` starts another recording."""
+        check_is_fitted(self, "threshold_")
+        stream, self._stream = self._stream, _Stream(self)
+        return np.asarray(stream.finish().sum(0))
+
+    def _reference(self, recording: Array, size: int) -> _Reference:
         starts = _starts(recording.shape[1], size)
         if len(starts) > self.max_windows:
             starts = starts[np.linspace(0, len(starts) - 1, self.max_windows).astype(np.intp)]
@@ -166,65 +214,199 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
             stretch = (reference.starts + reference.size // 2) * _STRETCHES // length
             excluded = stretch[:, None] == stretch
             excluded |= np.abs(reference.starts[:, None] - reference.starts) < reference.size
-            for part, unit in zip(reference.features, reference.units, strict=True):
-                scores = _distances(part, part, excluded).sum(1) / unit / len(reference.features)
-                points += _spread(scores[None], reference.starts, reference.size, length)[0]
+            scores = np.mean(
+                [
+                    _distances(part, part, excluded).sum(1) / unit
+                    for part, unit in zip(reference.features, reference.units, strict=True)
+                ],
+                axis=0,
+            )
+            sums = np.zeros((2, length))
+            add_windows(sums, scores[None], reference.starts, reference.starts + reference.size)
+            points += _means(sums)[0]
         return points / len(self._references)
+
+    def _threshold(self, held_out: Float64) -> float:
+        """Return the score that new recordings like the reference exceed at the rate requested.
+
+        It is a quantile of the held-out scores. Where fewer than ten independent windows exceed it, it is not
+        known well: the scores beyond a lower quantile are then taken to be distributed exponentially, with a scale
+        one standard error above their mean.
+        """
+        rate, scores = self.false_alarm_rate, held_out[np.isfinite(held_out)]
+        n_windows = len(scores) / self.window_  # side by side, which count as independent
+        # The correction of conformal prediction for few samples.
+        quantile = np.quantile(scores, min(1.0, (1 - rate) * (1 + 1 / n_windows)), method="higher")
+        tail = min(_TAIL_WINDOWS / n_windows, 0.5)
+        if rate >= tail:
+            return float(quantile)
+        level = np.quantile(scores, 1 - tail)
+        excess = np.maximum(scores - level, 0).mean() / tail
+        scale = excess * (1 + 1 / np.sqrt(tail * n_windows))
+        return float(max(quantile, level + scale * np.log(tail / rate)))
 
     def _scan(self, X: Any, *, itself: bool) -> Float64:
         check_is_fitted(self, "threshold_")
-        recording = read_recording(X)
+        given = open_recording(X, self.channel_names_in_)
+        recording, self.times_ = given.series[0], times_of(given)
         channels, length = recording.shape
-        if channels != self.n_channels_in_:
-            raise ValueError(f"the recording has {channels} channel(s), the reference has {self.n_channels_in_}")
-        if length < self.window_:
-            raise ValueError(f"the recording has {length} points, fewer than one window of {self.window_}")
-        recording = (recording - self.mean_) / self.scale_
-        references = [reference for reference in self._references if reference.size <= length]
-        points = np.zeros((channels, length))
-        for reference in references:
-            starts = _starts(length, reference.size)
-            scores = [
-                self._compare(recording, starts[first : first + _CHUNK_SIZE], reference, itself)
-                for first in range(0, len(starts), _CHUNK_SIZE)
-            ]
-            points += _spread(np.concatenate(scores, 1), starts, reference.size, length)
-        points /= len(references[0].features) * len(references)
+        stream = _Stream(self, itself=itself)
+        points = np.empty((channels, length))
+        done = 0
+        for first in range(0, length + _CHUNK_POINTS, _CHUNK_POINTS):
+            chunk = recording[:, first : first + _CHUNK_POINTS]
+            scores = stream.update(chunk) if first < length else stream.finish()
+            points[:, done : done + scores.shape[1]] = scores
+            done += scores.shape[1]
         total: Float64 = points.sum(0)
         self.intervals_ = [
-            Interval(start, end, float(total[start:end].max()), int(points[:, start:end].sum(1).argmax()))
+            Interval(
+                start,
+                end,
+                float(total[start:end].max()),
+                int(points[:, start:end].sum(1).argmax()),
+                *interval_times(self.times_, start, end),
+            )
             for start, end in label_intervals(total > self.threshold_)
         ]
         return total
 
-    def _compare(self, recording: Float64, starts: Indices, reference: _Reference, itself: bool) -> Float64:
-        """Return the score of each channel of each window, ``(channels, n)``."""
+    def _compare(
+        self, values: Float64, first: int, starts: Indices, reference: _Reference, itself: bool
+    ) -> Float64:
+        """Return the score of each channel of windows, ``(channels, n)``, where ``values`` begin at ``first``."""
         excluded = np.abs(starts[:, None] - reference.starts) < reference.size if itself else None
-        features = self._features(recording, starts, reference.size)
+        features = self._features(values, starts - first, reference.size)
         if self.encoder_ is not None:
             features[-1] = (features[-1] - reference.mean) / reference.scale
-        scores = np.zeros((len(starts), len(recording)))
+        scores = np.zeros((len(starts), len(values)))
         for part, known, unit in zip(features, reference.features, reference.units, strict=True):
-            scores += _distances(part, known, excluded) / unit
+            scores += _distances(part, known, excluded) / unit / len(features)
         return scores.T
 
-    def _features(self, recording: Float64, starts: Indices, size: int) -> list[NDArray[np.float32]]:
-        features = [cut_windows(recording, starts, size).astype(np.float32)]
+    def _features(self, recording: Array, starts: Indices, size: int) -> list[NDArray[np.float32]]:
+        windows = cut_windows(recording, starts, size)
+        features = [windows.astype(np.float32)]
         if self.encoder_ is not None:
-            features.append(embed_windows(self.encoder_, recording, starts, size))
+            features.append(embed_windows(self.encoder_, windows))
         return features
 
 
-def _starts(length: int, size: int) -> Indices:
-    """Return where windows begin, from the first point to the last window that fits.
+class _Stream:
+    """Scores of one recording as its points arrive; holds the last points only.
+
+    Attributes:
+        received: points that arrived and are filled.
+        first: the point with which ``values`` and ``sums`` begin.
+        values: standardised points of which scores are incomplete, ``(channels, n)``.
+        sums: for each window length, the summed scores of each channel and the number of windows, per point.
+        n_windows: windows of each length already scored.
+        pending: points since the first missing value of which the end is not known.
+    """
+
+    def __init__(self, scanner: NuTimeScanner, *, itself: bool = False) -> None:
+        self.scanner, self.itself = scanner, itself
+        self.references = scanner._references
+        channels = scanner.n_channels_in_
+        self.received = self.first = 0
+        self.values = np.empty((channels, 0))
+        self.sums = [np.zeros((channels + 1, 0)) for _ in self.references]
+        self.n_windows = [0] * len(self.references)
+        self.pending = self.last = np.empty((channels, 0))
+
+    def update(self, chunk: NDArray[Any]) -> Float64:
+        """Return the scores of the points that are complete, ``(channels, n)``."""
+        if len(chunk) != len(self.values):
+            raise ValueError(f"the recording has {len(chunk)} channel(s), the reference has {len(self.values)}")
+        self._append(self._fill(chunk.astype(np.float64)))
+        for index, reference in enumerate(self.references):
+            self._score(
+                index, _regular_starts(self.n_windows[index], self.received - reference.size, reference.size)
+            )
+        return self._take(self.received - self.scanner.delay_)
+
+    def finish(self) -> Float64:
+        """Return the scores of the remaining points, after a last window of each length that ends with them."""
+        self._append(self._fill(self.pending[:, :0], end=True))
+        if 0 < self.received < self.scanner.window_:
+            window = self.scanner.window_
+            raise ValueError(f"the recording has {self.received} points, fewer than one window of {window}")
+        for index, reference in enumerate(self.references):
+            last = self.received - reference.size
+            starts = _regular_starts(self.n_windows[index], last, reference.size)
+            if last >= 0 and _start(self.n_windows[index] + len(starts) - 1, reference.size) != last:
+                starts = np.append(starts, last)
+            self._score(index, starts)
+        return self._take(self.received)
+
+    def _fill(self, chunk: Float64, *, end: bool = False) -> Float64:
+        """Return the points up to the last known value, interpolated; at the end, all of them."""
+        points: Float64 = np.concatenate([self.pending, chunk], 1)
+        if np.isinf(points).any():
+            raise ValueError("infinite value; expected finite numbers, NaN where a value is missing")
+        known = ~np.isnan(points)
+        if known.all():
+            ready = points.shape[1]
+        else:
+            index, before = np.arange(points.shape[1]), self.last.shape[1]
+            ready = len(index) if end else int(np.where(known, index + 1, 0).max(1).min())
+            for channel, ok in enumerate(known):
+                places = np.concatenate([np.full(before, -1), index[ok]])
+                if len(places):
+                    anchors = np.concatenate([self.last[channel], points[channel, ok]])
+                    points[channel, :ready] = np.interp(index[:ready], places, anchors)
+                elif end:
+                    raise ValueError(f"channel {channel} has only NaN; expected at least one value")
+        self.pending = points[:, ready:]
+        self.last = points[:, :ready][:, -1:] if ready else self.last
+        return points[:, :ready]
+
+    def _append(self, points: Float64) -> None:
+        points = (points - self.scanner.mean_) / self.scanner.scale_
+        self.values = np.concatenate([self.values, points], 1)
+        self.sums = [np.pad(sums, ((0, 0), (0, points.shape[1]))) for sums in self.sums]
+        self.received += points.shape[1]
+
+    def _score(self, index: int, starts: Indices) -> None:
+        reference = self.references[index]
+        self.n_windows[index] += len(starts)
+        for begin in range(0, len(starts), _CHUNK_SIZE):
+            part = starts[begin : begin + _CHUNK_SIZE]
+            scores = self.scanner._compare(self.values, self.first, part, reference, itself=self.itself)
+            local = part - self.first
+            add_windows(self.sums[index], scores, local, local + reference.size)
+
+    def _take(self, end: int) -> Float64:
+        """Return the scores of points before ``end``, and forget these points."""
+        count = max(0, end - self.first)
+        used = [sums[:, :count] for sums, n_windows in zip(self.sums, self.n_windows, strict=True) if n_windows]
+        scores: Float64 = np.mean([_means(sums) for sums in used], 0) if count else self.values[:, :0]
+        self.first += count
+        self.values = self.values[:, count:]
+        self.sums = [sums[:, count:] for sums in self.sums]
+        return scores
+
+
+def _start(index: int | Indices, size: int) -> Any:
+    """Return where window ``index`` begins; a negative index is before all recordings.
 
     The step varies: an even one may divide the period, and then all windows of the reference would have a few
     phases only, and not those of new recordings.
     """
     step = max(1, size // _OVERLAP)
-    index = np.arange(1, -(-(length - size) // step))
-    shift = (index * _GOLDEN_RATIO % 1 * step).astype(np.intp)
-    return np.unique(np.concatenate([[0], np.minimum(index * step + shift, length - size), [length - size]]))
+    return index * step + np.floor(index * _GOLDEN_RATIO % 1 * step).astype(np.intp)
+
+
+def _regular_starts(first: int, last: int, size: int) -> Indices:
+    """Return the beginnings, up to ``last``, of the windows from index ``first`` on."""
+    count = max(0, last // max(1, size // _OVERLAP) + 1 - first) if last >= 0 else 0
+    starts: Indices = _start(np.arange(first, first + count), size)
+    return starts[starts <= last]
+
+
+def _starts(length: int, size: int) -> Indices:
+    """Return where windows begin, from the first point to the last window that fits."""
+    return np.unique(np.append(_regular_starts(0, length - size, size), length - size))
 
 
 def _distances(
@@ -235,23 +417,21 @@ def _distances(
     result = np.empty(queries.shape[:2])
     flat = reference.reshape(len(reference), -1)
     squares = (flat**2).sum(1)
-    for first in range(0, len(queries), _CHUNK_SIZE):
-        part = queries[first : first + _CHUNK_SIZE]
+    chunk_size = max(1, min(_CHUNK_SIZE, _CHUNK_VALUES // (n_neighbours * flat.shape[1])))
+    for first in range(0, len(queries), chunk_size):
+        part = queries[first : first + chunk_size]
         distance = squares - 2 * part.reshape(len(part), -1) @ flat.T  # the query's own square changes no order
         if excluded is not None:
-            distance[excluded[first : first + _CHUNK_SIZE]] = np.inf
+            distance[excluded[first : first + chunk_size]] = np.inf
         nearest = np.argpartition(distance, n_neighbours - 1, axis=1)[:, :n_neighbours]
         allowed = np.isfinite(np.take_along_axis(distance, nearest, 1))
         squared = ((part[:, None] - reference[nearest]) ** 2).sum(-1, dtype=np.float64)
         weight = allowed / np.maximum(allowed.sum(1, keepdims=True), 1)
-        result[first : first + _CHUNK_SIZE] = np.einsum("nkc,nk->nc", squared, weight)
+        result[first : first + chunk_size] = np.einsum("nkc,nk->nc", squared, weight)
     return result
 
 
-def _spread(scores: Float64, starts: Indices, size: int, length: int) -> Float64:
-    """Average window scores ``(channels, n)`` over the windows that contain each point; NaN where none does."""
-    weights = np.vstack([scores, np.ones(len(starts))])
-    steps = [np.bincount(starts, row, length + 1) - np.bincount(starts + size, row, length + 1) for row in weights]
-    sums = np.cumsum(steps, axis=1)[:, :length]
+def _means(sums: Float64) -> Float64:
+    """Return the mean score over the windows that contain each point; NaN where none does."""
     count = np.rint(sums[-1])
     return np.where(count > 0, sums[:-1] / np.maximum(count, 1), np.nan)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import StandardScaler
 
+from nutime.data.timeline import Times
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
 from nutime.recordings.windows import (
@@ -31,6 +32,7 @@ from nutime.recordings.windows import (
     embed_windows,
     read_recording,
     standardise,
+    times_of,
 )
 
 _NEIGHBOURS = 10
@@ -61,12 +63,14 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
         labels_: the state of each segment, ``0, 1, …`` in order of first occurrence.
         association_: the normalised association of the best segmentation into 1, 2, … segments.
         window_: the shortest window before rounding.
+        times_: the time of each point; None if the recording has no times.
     """
 
     change_points_: Indices
     labels_: Indices
     association_: Float64
     window_: int
+    times_: Times | None
 
     def __init__(
         self,
@@ -87,7 +91,9 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the change points of ``X``, ``(length,)`` or ``(channels, length)``; ``y`` is ignored."""
-        recording = standardise(read_recording(X))
+        given = read_recording(X)
+        self.times_ = times_of(given)
+        recording = standardise(given.series[0])
         length = recording.shape[1]
         if length < 4 * MIN_WINDOW:
             raise ValueError(f"a recording needs at least {4 * MIN_WINDOW} points, got {length}")
@@ -132,12 +138,10 @@ def _links(encoder: NuTime | None, recording: Float64, centres: Indices, window:
     links = np.zeros((len(centres), len(centres)))
     for size in _sizes(window, length):
         starts = np.clip(centres - size // 2, 0, length - size)
-        if encoder is None:
-            vectors = cut_windows(recording, starts, size).reshape(len(starts), -1)
-        else:
-            embedding = embed_windows(encoder, recording, starts, size).reshape(len(starts), -1)
-            vectors = StandardScaler().fit_transform(embedding)
-        neighbours = _neighbours(vectors, starts, size)
+        vectors = windows = cut_windows(recording, starts, size)
+        if encoder is not None:
+            vectors = StandardScaler().fit_transform(embed_windows(encoder, windows).reshape(len(starts), -1))
+        neighbours = _neighbours(vectors.reshape(len(starts), -1), starts, size)
         np.add.at(links, (np.arange(len(links))[:, None], neighbours), 1)
     return np.asarray((links + links.T) / links.sum())
 

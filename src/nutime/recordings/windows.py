@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.data.series import TIME_NAMES, as_array, as_series, is_frame
+from nutime.data import frames
+from nutime.data.frames import RawSeries, read_groups, read_mapping, read_xarray
+from nutime.data.series import Array, SeriesSet, align, as_array, as_series, is_groupby, is_xarray
+from nutime.data.timeline import Times
 from nutime.encoder import NuTime
 
 Float64: TypeAlias = NDArray[np.float64]
@@ -15,41 +22,122 @@ Indices: TypeAlias = NDArray[np.intp]
 
 #: Shortest window in points: shorter ones have no shape.
 MIN_WINDOW = 16
-#: Windows are resized to this many points, eight tokens of the shipped encoders.
+#: Windows are resized to this many points unless given, eight tokens of the shipped encoders.
 _EMBEDDED_LENGTH = 128
 _POOL = "upper"
+#: Points from which the period is estimated: more are slow to transform and change nothing.
+_MAX_POINTS = 2**20
+_log = logging.getLogger("nutime")
 
 
-def read_recording(X: Any) -> Float64:
-    """Return one recording as a finite ``(channels, length)`` array of the length it was given in.
+def open_recordings(X: Any, channel_names: Sequence[str] | None = None) -> SeriesSet:
+    """Return recordings as ``(channels, length)`` arrays that are neither copied nor filled.
 
     Args:
-        X: ``(length,)`` or ``(channels, length)``; or a DataFrame with one row per point and one column per
-            channel, whose columns of times are left out. NaN is interpolated, and held constant at the ends.
+        X: one recording, a list of several, or a dict or ``groupby`` of several by name. A recording is an array
+            ``(length,)`` or ``(channels, length)``, or a DataFrame with one row per point and one column per
+            channel. With a time column or index it is put on a regular grid (:mod:`nutime.data.timeline`).
+        channel_names: names known from ``fit``; the same names in another order are put in order.
     """
-    if is_frame(X):
-        columns = [name for name in X.columns if str(name).strip().lower() not in TIME_NAMES]
-        X = as_array(X[columns]).T
+    if isinstance(X, SeriesSet):
+        given = X
+    else:
+        raw = _read(X)
+        notes = tuple(raw.report.notes())
+        for note in notes:
+            _log.warning(note)
+        given = SeriesSet(list(raw.values), None, raw.ids, raw.channel_names, times=raw.times, notes=notes)
+    values = [_as_matrix(recording) for recording in given.series]
+    if not values:
+        raise ValueError("no recording given")
+    for index, recording in enumerate(values):
+        if len(recording) != len(values[0]):
+            raise ValueError(
+                f"recording {index} has {len(recording)} channel(s), recording 0 has {len(values[0])}"
+            )
+    return align(replace(given, series=values), channel_names=channel_names)
+
+
+def read_recordings(X: Any, channel_names: Sequence[str] | None = None) -> SeriesSet:
+    """Return recordings as finite float64 arrays: NaN is interpolated, and held constant at the ends."""
+    given = open_recordings(X, channel_names)
+    return replace(given, series=[_fill(recording) for recording in given.series])
+
+
+def open_recording(X: Any, channel_names: Sequence[str] | None = None) -> SeriesSet:
+    """Return the only recording of ``X``, not copied; see :func:`open_recordings`."""
+    given = open_recordings(X if isinstance(X, SeriesSet) or is_xarray(X) else [X], channel_names)
+    if len(given) != 1:
+        raise ValueError(f"expected one recording, got {len(given)}")
+    return given
+
+
+def read_recording(X: Any, channel_names: Sequence[str] | None = None) -> SeriesSet:
+    """Return the only recording of ``X`` as :func:`read_recordings` does."""
+    return read_recordings(open_recording(X, channel_names))
+
+
+def times_of(given: SeriesSet, index: int = 0) -> Times | None:
+    """Return the time of each point of a recording, None if it has no times."""
+    return None if given.times is None else given.times[index]
+
+
+def interval_times(times: Times | None, start: int, end: int) -> tuple[Any, Any]:
+    """Return the times of the first and the last point of an interval, two Nones without times."""
+    return (None, None) if times is None else (times[start], times[end - 1])
+
+
+def _read(X: Any) -> RawSeries:
+    if is_xarray(X):
+        return read_xarray(X)
+    if isinstance(X, Mapping):
+        return read_mapping(X)
+    if is_groupby(X):
+        return read_groups(X)
+    several = isinstance(X, list | tuple) and not all(isinstance(item, Real) for item in X)
+    return frames.read_recordings(X if several else [X], None)
+
+
+def _as_matrix(X: Any) -> NDArray[Any]:
     array = as_array(X)
     if array.ndim not in (1, 2) or array.dtype.kind not in "fiub":
         raise ValueError(
             f"expected one recording, (length,) or (channels, length) numbers; got shape {array.shape} "
             f"of {array.dtype}"
         )
-    array = np.atleast_2d(array).astype(np.float64)
+    array = np.atleast_2d(array)
     if array.shape[0] > array.shape[1]:
         raise ValueError(f"expected (channels, length), got {array.shape}: transpose it")
+    return array
+
+
+def _fill(values: NDArray[Any]) -> Float64:
+    array = values.astype(np.float64)
     known = np.flatnonzero(~np.isnan(array).all(0))
     if known.size:  # as_series would trim these ends, and the points would no longer be those of X
         array[:, : known[0]] = array[:, [known[0]]]
         array[:, known[-1] + 1 :] = array[:, [known[-1]]]
-    return as_series([array])[0].astype(np.float64)
+    return as_series([array])[0].astype(np.float64, copy=False)
 
 
-def standardise(recording: Float64) -> Float64:
+def standardise(recording: Array) -> Float64:
     """Bring every channel to mean 0 and standard deviation 1; windows keep their scale within the recording."""
     scale = recording.std(1, keepdims=True)
     return np.asarray((recording - recording.mean(1, keepdims=True)) / np.where(scale > 0, scale, 1))
+
+
+def moments(recordings: Iterable[Array]) -> tuple[Float64, Float64]:
+    """Return mean and standard deviation (1 if it is 0) of each channel over all recordings, ``(channels, 1)``."""
+    count, mean, squares = 0, np.zeros(1), np.zeros(1)
+    for recording in recordings:
+        own = recording.mean(1, keepdims=True)
+        total = count + recording.shape[1]
+        change = own - mean
+        squares = squares + recording.var(1, keepdims=True) * recording.shape[1]
+        squares = squares + change**2 * (count * recording.shape[1] / total)
+        mean, count = mean + change * (recording.shape[1] / total), total
+    scale = np.sqrt(squares / count)
+    return mean, np.where(scale > 0, scale, 1)
 
 
 def autocorrelation(value: NDArray[np.floating[Any]]) -> Float64:
@@ -60,7 +148,7 @@ def autocorrelation(value: NDArray[np.floating[Any]]) -> Float64:
     return np.asarray(curve / (curve[0] or 1.0))
 
 
-def choose_window(window: Any, recording: Float64, shortest: int, longest: int) -> int:
+def choose_window(window: Any, recording: Array, shortest: int, longest: int) -> int:
     """Return ``window``, or for ``auto`` the dominant period within the bounds given."""
     length = recording.shape[1]
     if isinstance(window, str) and window == "auto":
@@ -70,8 +158,9 @@ def choose_window(window: Any, recording: Float64, shortest: int, longest: int) 
     raise ValueError(f"window must be 'auto' or from 2 to length / 4 = {length // 4}, got {window!r}")
 
 
-def dominant_period(recording: Float64) -> int:
+def dominant_period(recording: Array) -> int:
     """Return the period with the highest peak in the spectrum, from 8 points to a fifth of the recording."""
+    recording = recording[:, :_MAX_POINTS]
     length = recording.shape[1]
     spectrum = (np.abs(np.fft.rfft(standardise(recording))) ** 2).sum(0)[1:]
     periods = length / np.arange(1, len(spectrum) + 1)
@@ -79,14 +168,22 @@ def dominant_period(recording: Float64) -> int:
     return round(float(periods[np.where(allowed, spectrum, 0).argmax()]))
 
 
-def cut_windows(recording: Float64, starts: Indices, size: int) -> Float64:
+def cut_windows(recording: Array, starts: Indices, size: int) -> Array:
     """Return the windows of ``size`` points from each of ``starts``, ``(n, channels, size)``."""
     return np.lib.stride_tricks.sliding_window_view(recording, size, axis=1)[:, starts].swapaxes(0, 1)
 
 
-def embed_windows(encoder: NuTime, recording: Float64, starts: Indices, size: int) -> NDArray[np.float32]:
-    """Return one vector per window and channel, ``(n, channels, d)``."""
+def embed_windows(encoder: NuTime, windows: Array, length: int = _EMBEDDED_LENGTH) -> NDArray[np.float32]:
+    """Return one vector per window and channel, ``(n, channels, d)``, of windows resized to ``length`` points."""
     if encoder.config.channels != 1:
         raise ValueError(f"recordings need an encoder of 1 channel, this one reads {encoder.config.channels}")
-    embedding = encoder.embed(cut_windows(recording, starts, size), pool=_POOL, length=_EMBEDDED_LENGTH)
-    return embedding.reshape(len(starts), len(recording), -1)
+    embedding = encoder.embed(windows, pool=_POOL, length=length)
+    return embedding.reshape(*windows.shape[:2], -1)
+
+
+def add_windows(sums: Float64, scores: Float64, starts: Indices, ends: Indices) -> None:
+    """Add the scores ``(rows, n)`` of windows, and in a last row their number, to the points they contain."""
+    length = sums.shape[1]
+    rows = np.vstack([scores, np.ones(len(starts))])
+    steps = [np.bincount(starts, row, length + 1) - np.bincount(ends, row, length + 1) for row in rows]
+    sums += np.cumsum(steps, axis=1)[:, :length]

@@ -1,0 +1,240 @@
+"""``RecordingIndex``: recordings prepared for many searches, as a folder that can be kept.
+
+Windows of a few lengths are reduced to vectors. The windows nearest to a query, of the length nearest to the
+query's, are candidates; around these, and only there, distances are computed as :func:`~nutime.find` does. Matches
+that resemble the query in no candidate are missed; ``n_candidates`` trades time for them.
+
+::
+
+    index.json          format, parameters, names
+    index.safetensors   recordings, vectors, principal components
+    encoder/            the encoder, as written by NuTime.save; absent without one
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+from sklearn.decomposition import PCA
+from sklearn.metrics.pairwise import euclidean_distances
+
+from nutime.atomic import replace_folder
+from nutime.checks import check_number
+from nutime.data.series import Array, SeriesSet, resample
+from nutime.devices import usable_device
+from nutime.documents import one_line, read_document
+from nutime.encoder import DEFAULT_WEIGHTS, NuTime
+from nutime.estimators.base import load_encoder
+from nutime.recordings.search import Match, Stretch, best_matches, check_scale
+from nutime.recordings.windows import (
+    MIN_WINDOW,
+    Indices,
+    choose_window,
+    cut_windows,
+    embed_windows,
+    moments,
+    read_recording,
+    read_recordings,
+)
+
+#: Raised when what is written can no longer be read by older versions.
+FORMAT = 1
+_DOCUMENT, _ARRAYS, _ENCODER = "index.json", "index.safetensors", "encoder"
+_MULTIPLES = (1, 2, 4)  # of the dominant period
+_MAX_RATIO = 2.0  # of the lengths of query and windows, or its inverse
+_OVERLAP = 4  # windows that contain each point
+_COMPONENTS = 64
+_RESIZED = 32  # points of a window without an encoder
+_CHUNK_SIZE = 4096  # windows reduced together
+_FITTED_WINDOWS = 4000  # from which principal components are computed
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Windows of one length: their recording, start and vector, and the principal components."""
+
+    size: int
+    recording: Indices
+    start: Indices
+    vectors: NDArray[np.float32]
+    mean: NDArray[np.float32]
+    components: NDArray[np.float32]
+
+
+_LEVEL_ARRAYS = ("recording", "start", "vectors", "mean", "components")
+
+
+class RecordingIndex:
+    """Recordings with the vectors of their windows, from :meth:`build` or :meth:`load`."""
+
+    def __init__(self, given: SeriesSet, levels: list[_Level], encoder: NuTime | None, scale: str) -> None:
+        self.recordings = given
+        self.scale = scale
+        self._levels = levels
+        self._encoder = encoder
+        self._moments = moments(given.series)
+
+    @classmethod
+    def build(
+        cls,
+        recordings: Any,
+        windows: int | Sequence[int] | str = "auto",
+        encoder: str | Path | NuTime | None = DEFAULT_WEIGHTS,
+        *,
+        scale: str = "keep",
+        device: str = "auto",
+    ) -> Self:
+        """Prepare recordings.
+
+        Args:
+            recordings: one recording, or a list or dict of several: arrays ``(length,)`` or
+                ``(channels, length)``, or frames.
+            windows: points of the windows, best those of the queries; ``auto`` takes one, two and four times the
+                dominant period of the first recording.
+            encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder; None
+                compares points, which is prepared in seconds and finds what is nearest point by point.
+            scale: as in :func:`nutime.find`; a search must have the same.
+            device: where the encoder computes; ``auto`` takes a GPU if there is one.
+        """
+        check_scale(scale)
+        given = read_recordings(recordings)
+        longest = max(values.shape[1] for values in given.series)
+        if isinstance(windows, str):
+            period = choose_window(windows, given.series[0], MIN_WINDOW, max(MIN_WINDOW, longest // 16))
+            windows = [multiple * period for multiple in _MULTIPLES]
+        sizes = np.unique(np.atleast_1d(windows))
+        for size in sizes.tolist():
+            check_number("windows", size, f"[{MIN_WINDOW}, {longest}]", integer=True)
+        index = cls(given, [], None if encoder is None else load_encoder(encoder, device), scale)
+        index._levels = [index._level(int(size)) for size in sizes]
+        return index
+
+    def search(self, query: Any, k: int = 10, *, scale: str | None = None, n_candidates: int = 200) -> list[Match]:
+        """Return up to ``k`` stretches most like the query that do not overlap each other, the best first.
+
+        Args:
+            query: the stretch, in any form of one recording.
+            k: matches at most.
+            scale: that of the index; another one is refused.
+            n_candidates: windows around which matches are searched.
+        """
+        if scale not in (None, self.scale):
+            raise ValueError(f"the index was built with scale={self.scale!r}; build another for {scale!r}")
+        check_number("k", k, "[1, inf)", integer=True)
+        check_number("n_candidates", n_candidates, "[1, inf)", integer=True)
+        given = self.recordings
+        values = read_recording(query, given.channel_names).series[0]
+        stretch = Stretch.of(values, *self._moments, self.scale)
+        level = min(self._levels, key=lambda level: abs(np.log(level.size / stretch.size)))
+        if not 1 / _MAX_RATIO <= level.size / stretch.size <= _MAX_RATIO:
+            sizes = ", ".join(str(level.size) for level in self._levels)
+            raise ValueError(
+                f"the query has {stretch.size} points, the windows of the index {sizes}; build another"
+            )
+        vector = (self._vectors(values, np.zeros(1, np.intp), stretch.size) - level.mean) @ level.components.T
+        distance = euclidean_distances(vector, level.vectors)[0]
+        nearest = np.argsort(distance)[:n_candidates]
+        blocks = []
+        for index, recording in enumerate(given.series):
+            own = nearest[level.recording[nearest] == index]
+            centre = level.start[own] + (level.size - stretch.size) // 2
+            last = recording.shape[1] - stretch.size
+            blocks.append(np.unique(np.clip(centre - stretch.size // 2, 0, last)) if last >= 0 else own[:0])
+        return best_matches(given, stretch, blocks, k)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the index as ``folder``; an error leaves the folder as it was."""
+        given = self.recordings
+        arrays: dict[str, NDArray[Any]] = {f"values_{i}": values for i, values in enumerate(given.series)}
+        for number, level in enumerate(self._levels):
+            arrays |= {f"{name}_{number}": getattr(level, name) for name in _LEVEL_ARRAYS}
+        if given.times is not None:
+            for number, times in enumerate(given.times):
+                arrays[f"times_{number}"] = times.view(np.int64) if times.dtype.kind in "mM" else times
+        document = {
+            "format": FORMAT,
+            "scale": self.scale,
+            "windows": [level.size for level in self._levels],
+            "n_recordings": len(given),
+            "ids": given.ids,
+            "channel_names": given.channel_names,
+            "times": None if given.times is None else [times.dtype.str for times in given.times],
+            "encoder": self._encoder is not None,
+        }
+        with replace_folder(folder, keep=False) as fresh:
+            if self._encoder is not None:
+                self._encoder.save(fresh / _ENCODER)
+            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, fresh / _ARRAYS)
+            (fresh / _DOCUMENT).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        return Path(folder)
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "auto") -> Self:
+        """Read an index written by :meth:`save`; its matches are those before saving."""
+        folder = Path(folder)
+        document = read_document(folder / _DOCUMENT, "index", FORMAT)
+        try:
+            arrays = load_file(folder / _ARRAYS)
+        except (OSError, SafetensorError, *_DAMAGE) as error:
+            raise ValueError(f"{folder / _ARRAYS}: not readable as safetensors ({one_line(error)})") from None
+        try:
+            numbers = range(document["n_recordings"])
+            times = document["times"]
+            given = SeriesSet(
+                [arrays[f"values_{i}"] for i in numbers],
+                ids=document["ids"],
+                channel_names=document["channel_names"],
+                times=times and [arrays[f"times_{i}"].view(np.dtype(times[i])) for i in numbers],
+            )
+            levels = [
+                _Level(size, **{name: arrays[f"{name}_{i}"] for name in _LEVEL_ARRAYS})
+                for i, size in enumerate(document["windows"])
+            ]
+            scale, has_encoder = document["scale"], document["encoder"]
+        except _DAMAGE as error:
+            raise ValueError(f"{folder}: not written by nutime, or damaged ({one_line(error)})") from None
+        encoder = NuTime.from_pretrained(folder / _ENCODER).to(usable_device(device)) if has_encoder else None
+        return cls(given, levels, encoder, scale)
+
+    def _level(self, size: int) -> _Level:
+        stride = max(1, size // _OVERLAP)
+        starts = [np.arange(0, values.shape[1] - size + 1, stride) for values in self.recordings.series]
+        recording = np.repeat(np.arange(len(starts)), [len(part) for part in starts])
+        start = np.concatenate(starts)
+        rows = np.linspace(0, len(start) - 1, min(len(start), _FITTED_WINDOWS)).astype(np.intp)
+        sample = np.concatenate(
+            [
+                self._vectors(self.recordings.series[i], start[rows[recording[rows] == i]], size)
+                for i in np.unique(recording[rows])
+            ]
+        )
+        pca = PCA(min(_COMPONENTS, *sample.shape), svd_solver="randomized", random_state=0).fit(sample)
+        mean, components = pca.mean_.astype(np.float32), pca.components_.astype(np.float32)
+        vectors = [
+            (self._vectors(values, part[first : first + _CHUNK_SIZE], size) - mean) @ components.T
+            for values, part in zip(self.recordings.series, starts, strict=True)
+            for first in range(0, len(part), _CHUNK_SIZE)
+        ]
+        return _Level(size, recording, start, np.concatenate(vectors), mean, components)
+
+    def _vectors(self, recording: Array, starts: Indices, size: int) -> NDArray[np.float32]:
+        """Return one vector per window, ``(n, d)``, before it is reduced."""
+        first, last = int(starts[0]), int(starts[-1]) + size
+        mean, scale = self._moments
+        windows = cut_windows((recording[:, first:last] - mean) / scale, starts - first, size)
+        if self.scale == "ignore":
+            windows = windows - windows.mean(-1, keepdims=True)
+            deviation = windows.std(-1, keepdims=True)
+            windows = windows / np.where(deviation > 0, deviation, 1)
+        if self._encoder is None:
+            return resample(list(windows), _RESIZED).reshape(len(starts), -1).astype(np.float32)
+        return embed_windows(self._encoder, windows).reshape(len(starts), -1)

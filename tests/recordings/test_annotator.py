@@ -1,0 +1,137 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from nutime import NuTime, NuTimeAnnotator
+from nutime.recordings.annotator import _smooth
+
+POINTS = np.arange(400)
+SHAPES = {
+    "sine": np.sin(POINTS * 2 * np.pi / 25),
+    "saw": (POINTS % 20) / 10 - 1,
+    "square": 2 * np.sign(np.sin(POINTS * 2 * np.pi / 40)),
+}
+
+
+def recording(*labels, seed=0):
+    joined = np.concatenate([SHAPES[label] for label in labels])
+    return joined + 0.1 * np.random.default_rng(seed).normal(size=joined.shape)
+
+
+def intervals(name, *labels, leave_out=()):
+    return [(name, 400 * i, 400 * (i + 1), label) for i, label in enumerate(labels) if label not in leave_out]
+
+
+ORDERS = {"a": ("sine", "saw", "square", "sine"), "b": ("square", "sine", "saw"), "c": ("saw", "square", "sine")}
+TRAINING = {name: recording(*labels, seed=seed) for seed, (name, labels) in enumerate(ORDERS.items(), 1)}
+ROWS = [row for name, labels in ORDERS.items() for row in intervals(name, *labels)]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return NuTime.from_pretrained()
+
+
+@pytest.fixture(scope="module")
+def annotator(encoder):
+    return NuTimeAnnotator(encoder=encoder, max_windows=200).fit(TRAINING, ROWS)
+
+
+def test_new_recordings_are_cut_and_labelled(annotator):
+    found = annotator.predict(recording("saw", "sine", "square", "saw", seed=9))
+    assert [annotation.label for annotation in found] == ["saw", "sine", "square", "saw"]
+    np.testing.assert_allclose([annotation.start for annotation in found], [0, 400, 800, 1200], atol=50)
+    assert [a.end for a in found[:-1]] == [a.start for a in found[1:]]
+    assert found[-1].end == 1600
+    assert all(0.5 < annotation.confidence <= 1 for annotation in found)
+
+
+def test_every_point_has_probabilities_of_which_the_largest_is_the_label(annotator):
+    new = recording("saw", "sine", seed=9)[:777]
+    probabilities = annotator.predict_proba(new)
+    assert probabilities.shape == (777, 4)
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+    labels = [*annotator.classes_, None]
+    for annotation in annotator.predict(new):
+        part = probabilities[annotation.start : annotation.end]
+        assert {labels[code] for code in part.argmax(1)} == {annotation.label}
+
+
+def test_what_was_never_seen_is_none_of_the_labels(annotator):
+    assert not annotator.has_background_
+    noise = 3 * np.random.default_rng(0).normal(size=400)
+    found = annotator.predict(np.concatenate([recording("sine", seed=9), noise, recording("saw", seed=8)]))
+    assert [annotation.label for annotation in found] == ["sine", None, "saw"]
+
+
+def test_stretches_without_a_label_are_learned_as_none_of_the_labels(encoder):
+    rows = [row for name, labels in ORDERS.items() for row in intervals(name, *labels, leave_out=("square",))]
+    annotator = NuTimeAnnotator(encoder=encoder, max_windows=200).fit(TRAINING, rows)
+    assert annotator.has_background_
+    assert annotator.classes_.tolist() == ["saw", "sine"]
+    found = annotator.predict(recording("saw", "square", "sine", seed=9))
+    assert [annotation.label for annotation in found] == ["saw", None, "sine"]
+
+
+def test_intervals_may_be_a_frame_with_times_and_annotations_can_be_learned_from(encoder):
+    times = pd.date_range("2026-01-01", periods=1600, freq="1s")
+    frame = pd.DataFrame({"load": recording(*ORDERS["a"], seed=1)}, index=times)
+    rows = pd.DataFrame(
+        {
+            "start_time": times[[0, 400, 800, 1200]],
+            "end_time": times[[399, 799, 1199, 1599]],
+            "label": [1, 2, 3, 1],
+        }
+    )
+    annotator = NuTimeAnnotator(encoder=encoder, max_windows=100).fit(frame, rows)
+    found = annotator.predict(frame)
+    assert [annotation.label for annotation in found] == [1, 2, 3, 1]
+    assert found[1].start_time == times[found[1].start]
+    assert found[1].end_time == times[found[1].end - 1]
+    assert all(isinstance(annotation.label, int) for annotation in found)
+    again = NuTimeAnnotator(encoder=encoder, max_windows=100).fit(frame, pd.DataFrame(found))
+    assert again.classes_.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([("d", 0, 400, "sine")], "no recording 'd'"),
+        ([("a", 0, 4000, "sine")], "not within the 1600 points"),
+        ([("a", 400, 400, "sine")], "not within"),
+        ([("a", 0, 400, "sine"), ("a", 300, 500, "saw")], "overlaps one of another label"),
+        ([("a", 0, 400)], r"expected \(recording, start, end, label\)"),
+        ([("a", "noon", 400, "sine")], "has no times"),
+        ([("a", 0, 400, None)], "no interval has a label"),
+        (pd.DataFrame({"recording": ["a"], "start": [0], "stop": [4], "label": ["x"]}), "no column 'end'"),
+    ],
+)
+def test_intervals_that_cannot_be_understood_are_refused_in_one_line(rows, message, encoder):
+    with pytest.raises(ValueError, match=message) as error:
+        NuTimeAnnotator(encoder=encoder).fit(TRAINING, rows)
+    assert "\n" not in str(error.value)
+
+
+def test_recordings_that_do_not_fit_the_training_are_refused(annotator):
+    for new, message in ((np.zeros((2, 500)), "2 channel"), (np.zeros(20), "fewer than one window")):
+        with pytest.raises(ValueError, match=message):
+            annotator.predict(new)
+
+
+def exhaustive(likelihood, penalty):
+    """Posterior probabilities from the sum over all sequences of labels."""
+    n, labels = likelihood.shape
+    total = np.zeros_like(likelihood)
+    for path in np.ndindex(*[labels] * n):
+        weight = np.prod(likelihood[np.arange(n), path]) * np.exp(-penalty * np.count_nonzero(np.diff(path)))
+        total[np.arange(n), path] += weight
+    return total / total.sum(1, keepdims=True)
+
+
+@settings(deadline=None, max_examples=25)
+@given(arrays(float, (5, 3), elements=st.floats(0.01, 1)), st.floats(0, 10))
+def test_smoothing_is_the_sum_over_all_sequences_of_labels(likelihood, penalty):
+    np.testing.assert_allclose(_smooth(likelihood, penalty), exhaustive(likelihood, penalty))

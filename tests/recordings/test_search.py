@@ -1,0 +1,156 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nutime
+from nutime.recordings.search import _CONSTANT
+
+
+def walk(length, seed, channels=1):
+    return np.random.default_rng(seed).normal(size=(channels, length)).cumsum(1)
+
+
+def normalise(values, scale):
+    if scale == "keep":
+        return values
+    centred = values - values.mean(1, keepdims=True)
+    return centred / np.maximum(values.std(1, keepdims=True), _CONSTANT)
+
+
+def brute_force(recordings, query, k, scale):
+    """The definition: all distances, then the best that overlaps none before it."""
+    joined = np.concatenate(recordings, 1)
+    mean, deviation = joined.mean(1, keepdims=True), joined.std(1, keepdims=True)
+    size = query.shape[1]
+    target = normalise((query - mean) / deviation, scale)
+    candidates = []
+    for index, recording in enumerate(recordings):
+        values = (recording - mean) / deviation
+        for start in range(recording.shape[1] - size + 1):
+            difference = normalise(values[:, start : start + size], scale) - target
+            candidates.append((np.sqrt((difference**2).mean()), index, start))
+    found = []
+    for distance, index, start in sorted(candidates):
+        if len(found) < k and all(index != other or abs(start - place) >= size for _, other, place in found):
+            found.append((distance, index, start))
+    return found
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.integers(0, 1000),
+    st.sampled_from([1, 2]),
+    st.integers(4, 40),
+    st.integers(1, 12),
+    st.sampled_from(["keep", "ignore"]),
+    st.lists(st.integers(3, 150), min_size=1, max_size=3),
+)
+def test_matches_are_those_of_a_search_by_the_definition(seed, channels, size, k, scale, lengths):
+    recordings = [walk(length, seed + number, channels) for number, length in enumerate([200, *lengths])]
+    query = walk(size, seed + 10, channels)
+    found = nutime.find(recordings, query, k, scale=scale)
+    expected = brute_force(recordings, query, k, scale)
+    np.testing.assert_allclose([match.distance for match in found], [item[0] for item in expected], rtol=1e-6)
+    assert [(match.recording, match.start) for match in found] == [item[1:] for item in expected]
+    assert all(match.end - match.start == size for match in found)
+
+
+def test_long_recordings_are_searched_in_chunks(monkeypatch):
+    recording, query = walk(3000, 0), walk(30, 1)
+    expected = nutime.find(recording, query, 5, scale="ignore")
+    monkeypatch.setattr("nutime.recordings.search._CHUNK_POINTS", 200)
+    found = nutime.find(recording, query, 5, scale="ignore")
+    assert [match.start for match in found] == [match.start for match in expected]
+
+
+def test_a_stretch_of_another_level_and_amplitude_is_found_by_shape_alone():
+    recording, query = walk(2000, 0), walk(50, 1)
+    recording[:, 700:750] = 30 + 0.1 * query
+    best = nutime.find(recording, query, 1, scale="ignore")[0]
+    assert (best.start, best.end) == (700, 750)
+    assert best.distance < 1e-6
+    assert nutime.find(recording, query, 1, scale="keep")[0].start != 700
+
+
+def test_matches_carry_the_name_of_the_recording_and_its_times():
+    frame = pd.DataFrame({"load": walk(500, 0)[0]}, index=pd.date_range("2026-01-01", periods=500, freq="1h"))
+    best = nutime.find({"north": walk(500, 1)[0], "south": frame["load"].to_numpy()}, frame[100:150], 1)[0]
+    assert best[:3] == ("south", 100, 150)
+    best = nutime.find({"south": frame}, frame[100:150], 1)[0]
+    assert (best.start_time, best.end_time) == (frame.index[100], frame.index[149])
+
+
+def test_constant_stretches_have_no_shape_and_match_each_other():
+    recording = walk(400, 0)
+    recording[:, 100:160] = 7
+    best = nutime.find(recording, np.full(40, -3.0), 1, scale="ignore")[0]
+    assert best.distance == 0
+    assert 100 <= best.start <= 120
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "message"),
+    [
+        (np.zeros((2, 10)), {}, "query has 2 channel"),
+        (np.zeros(3), {}, "at least 4 points"),
+        (np.zeros(10), {"k": 0}, "k must be"),
+        (np.zeros(10), {"scale": "shape"}, "scale must be one of keep, ignore"),
+    ],
+)
+def test_what_cannot_be_searched_for_is_refused_in_one_line(query, options, message):
+    with pytest.raises(ValueError, match=message) as error:
+        nutime.find(walk(100, 0), query, **options)
+    assert "\n" not in str(error.value)
+
+
+@pytest.fixture(scope="module", params=["points", "embedding"])
+def encoder(request):
+    return None if request.param == "points" else nutime.NuTime.from_pretrained()
+
+
+def waves(length, seed):
+    """A recording in which shapes of 64 points return with noise."""
+    rng = np.random.default_rng(seed)
+    shapes = np.random.default_rng(0).normal(size=(6, 64)).cumsum(1)
+    joined = np.concatenate([shapes[rng.integers(6)] for _ in range(length // 64)])
+    return joined + 0.3 * rng.normal(size=joined.shape), shapes
+
+
+def test_an_index_finds_what_a_complete_search_finds(encoder):
+    recording, shapes = waves(6400, 1)
+    for scale in ("keep", "ignore"):
+        index = nutime.RecordingIndex.build(recording, 64, encoder, scale=scale)
+        found = nutime.find(index, shapes[2], 5, scale=scale)
+        expected = nutime.find(recording, shapes[2], 5, scale=scale)
+        assert len({match.start for match in found} & {match.start for match in expected}) >= 4
+        assert found[0] == expected[0]
+
+
+def test_an_index_is_the_same_after_saving_and_loading(tmp_path, encoder):
+    recording, shapes = waves(1600, 1)
+    frame = pd.DataFrame({"load": recording}, index=pd.date_range("2026-01-01", periods=1600, freq="1min"))
+    index = nutime.RecordingIndex.build({"south": frame}, [40, 80], encoder)
+    loaded = nutime.RecordingIndex.load(index.save(tmp_path / "index"))
+    assert loaded.search(shapes[0], 4) == index.search(shapes[0], 4)
+    assert loaded.search(shapes[0], 1)[0].recording == "south"
+
+
+def test_the_windows_of_an_index_are_multiples_of_the_period_unless_given():
+    wave = np.sin(np.arange(2000) * 2 * np.pi / 50)
+    index = nutime.RecordingIndex.build(wave, encoder=None)
+    assert index.search(wave[300:400], 1)[0].distance < 1e-6
+    with pytest.raises(ValueError, match="windows of the index 50, 100, 200"):
+        index.search(wave[:600])
+
+
+def test_a_search_of_another_scale_or_a_damaged_index_is_refused(tmp_path):
+    recording, shapes = waves(1600, 1)
+    index = nutime.RecordingIndex.build(recording, 64, None)
+    with pytest.raises(ValueError, match="built with scale='keep'"):
+        nutime.find(index, shapes[0], scale="ignore")
+    folder = index.save(tmp_path / "index")
+    (folder / "index.safetensors").write_bytes(b"damaged")
+    with pytest.raises(ValueError, match="not readable as safetensors"):
+        nutime.RecordingIndex.load(folder)
