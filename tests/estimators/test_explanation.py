@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.detector import NuTimeDetector
-from nutime.estimators.explanation import _divisions, _occlude
+from nutime.estimators.explanation import _divisions, _embed_variants, _occlude
+from nutime.estimators.regressor import NuTimeRegressor
 
 BURST = slice(36, 48)
 
@@ -50,6 +51,14 @@ def test_an_anomaly_is_explained_by_the_stretch_that_makes_it(encoder):
     assert all(map(is_at_burst, detector.explain(X[1:10:2])))
 
 
+def test_a_number_is_explained_by_the_stretch_that_makes_it(encoder):
+    X, y = bursts(channels=2)
+    regressor = NuTimeRegressor(encoder=encoder).fit(X, y * 100.0)
+    contributions = regressor.explain(X[1:6:2])
+    assert all(map(is_at_burst, contributions))
+    assert min(values[-1, BURST].mean() for values in contributions) > 1
+
+
 def test_a_training_series_is_not_explained_by_its_likeness_to_itself(encoder):
     X, y = bursts(n=60)
     known, others = X[y == 0][:1], X[y == 0][1:]
@@ -85,9 +94,7 @@ def test_channels_embedded_once_give_what_embedding_all_of_them_gives(encoder):
     X, y = bursts(channels=3)
     classifier = NuTimeClassifier(encoder=encoder).fit(X, y)
     variants = [X[1], *X[1] * np.array([0.5, 1, 1])[:, None] ** np.arange(4)[:, None, None]]
-    logits = classifier._logits(variants)
-    sign = 1 if logits[0, 1] > logits[0, 0] else -1
-    np.testing.assert_allclose(classifier._log_odds(variants), sign * (logits[:, 1] - logits[:, 0]), rtol=1e-4)
+    np.testing.assert_array_equal(_embed_variants(classifier, variants).embedding, classifier._features(variants))
 
 
 @given(st.integers(1, 3000))
