@@ -23,7 +23,7 @@ pytest.importorskip("dash", reason="the page needs nutime[explore]")
 
 from nutime.cli.explore import explore
 from nutime.explore import layout
-from nutime.explore.page import bind
+from nutime.explore.page import bind, build_app
 
 CHROMIUM_OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -39,7 +39,7 @@ open_directly = urllib.request.build_opener(urllib.request.ProxyHandler({})).ope
 @contextlib.contextmanager
 def serving(analyses, access=None):
     """Serve the page; yield the address."""
-    server = bind(analyses, "127.0.0.1", 0, access)
+    server = bind(build_app(analyses), "127.0.0.1", 0, access)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.port}"
@@ -505,7 +505,7 @@ def test_a_port_in_use_is_reported_in_one_line(served):
     analyses, address = served
     port = int(address.rpartition(":")[2])
     with pytest.raises(ValueError, match=rf"^cannot listen on 127\.0\.0\.1, port {port}: .*; try another --port$"):
-        bind(analyses, "127.0.0.1", port)
+        bind(build_app(analyses), "127.0.0.1", port)
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 The first line identifies the series, so that labels are never applied to others. Each following line is an event:
 a label for some series (null removes theirs), or the undoing of an earlier event, by its line::
 
-    {"format": 1, "n_series": 200, "sha256": "…"}
+    {"format": 1, "key": "…", "n_series": 200, "sha256": "…"}
     {"series": [17], "label": "fast"}
     {"series": [3, 8, 12], "label": "slow"}
     {"undo": 2}
@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 
@@ -43,6 +44,7 @@ class LabelLog:
 
     Attributes:
         labels: the labels by series, in the order in which they were given.
+        key: identifies the file.
         classes: all labels, those of ``given`` sorted, then in the order of their first use.
     """
 
@@ -52,12 +54,11 @@ class LabelLog:
         self._n_series, self._given = len(series), dict(given)
         self._events: dict[int, _Event] = {}
         self._journal = Journal(path)
-        header = {"format": FORMAT, "n_series": len(series), "sha256": _digest(series)}
+        identity = {"n_series": len(series), "sha256": _digest(series)}
         try:
-            if self._journal.lines:
-                self._check_header(header)
-            else:
-                self._journal.append(json.dumps(header))
+            if not self._journal.lines:
+                self._journal.append(json.dumps({"format": FORMAT, "key": uuid4().hex, **identity}))
+            self.key = self._check_header(identity)
             for line, text in enumerate(self._journal.lines[1:], start=2):
                 self._apply(line, self._parse(line, text))
         except BaseException:
@@ -71,10 +72,12 @@ class LabelLog:
             raise ValueError("a label needs at least one character")
         return self._append({"series": [int(index) for index in series], "label": label})
 
-    def undo(self, event: int) -> None:
-        """Undo an event; it has no effect if that was undone already."""
-        if event in self._events:
+    def undo(self, event: int) -> list[int]:
+        """Undo an event and return its series; none if it was undone already."""
+        series = self._events[event].series if event in self._events else []
+        if series:
             self._append({"undo": event})
+        return series
 
     def close(self) -> None:
         """Let other processes open the file."""
@@ -99,17 +102,19 @@ class LabelLog:
         self._replay()
         return line
 
-    def _check_header(self, expected: dict[str, Any]) -> None:
+    def _check_header(self, expected: dict[str, Any]) -> str:
+        """Refuse a file with the labels of other series; return its key."""
         path = self._journal.path
         try:
             found = json.loads(self._journal.lines[0])
-            version = found["format"]
+            version, key = found["format"], str(found["key"])
         except (ValueError, TypeError, KeyError):
             raise ValueError(f"{path}: is not a file of labels; name another one") from None
         if version != FORMAT:
             raise ValueError(f"{path}: has format {version}, this version reads {FORMAT}; update nutime")
-        if found != expected:
+        if not expected.items() <= found.items():
             raise ValueError(f"{path}: has the labels of other series; name another file for these")
+        return key
 
     def _parse(self, line: int, text: str) -> _Event | int:
         """Return an event, or the line of the event that is undone."""

@@ -7,10 +7,13 @@ these still changed anything.
 
 from __future__ import annotations
 
+import csv
+import io
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +22,11 @@ from scipy.stats import norm
 from sklearn.cluster import KMeans
 from sklearn.utils.extmath import softmax
 
+from nutime.atomic import replace_file
 from nutime.estimators.base import EmbeddedSeries, Float64
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.evaluate import ALWAYS_TRAINED, deal_folds
+from nutime.finetune.linear import LinearProbe
 from nutime.labelling.log import LabelLog
 from nutime.labelling.selection import Pool, margin_uncertainty, squared_distances
 
@@ -97,6 +102,7 @@ class Session:
         self.clusters: NDArray[np.intp] = KMeans(n_clusters, random_state=0).fit_predict(self.pool.points)
         self._lock = threading.RLock()
         self._history: dict[int, Estimate] = {}
+        self._probe: LinearProbe | None = None
         for count in np.unique(np.linspace(0, len(log.labels), _HISTORY_POINTS).astype(int)):
             self._refit(dict(islice(log.labels.items(), count)))
 
@@ -107,11 +113,12 @@ class Session:
             self._refit(dict(self.log.labels))
             return event
 
-    def undo(self, event: int) -> None:
-        """Undo an event and refit."""
+    def undo(self, event: int) -> list[int]:
+        """Undo an event, refit, and return the series of the event; none if it was undone already."""
         with self._lock:
-            self.log.undo(event)
+            series = self.log.undo(event)
             self._refit(dict(self.log.labels))
+            return series
 
     def cluster_of(self, series: int) -> list[int]:
         """Return a series and the others of its cluster that have no label."""
@@ -126,17 +133,33 @@ class Session:
         """
         with self._lock:
             labels, probe = self.state.labels, self._probe
+        if probe is None:
+            raise ValueError("a model needs labels of at least two classes")
         X, y = self.embedded.take(list(labels)), np.array(list(labels.values()))
         classifier = NuTimeClassifier("probe", self.embedded.encoder, pool=self.embedded.pool).fit(X, y)
         classifier.model_ = probe  # standardised over all series, as on the page
         return classifier
+
+    def export(self) -> tuple[Path, Path]:
+        """Write the labels as CSV and the model as a folder, beside the file of labels; return both paths."""
+        classifier, labels = self.classifier(), self.state.labels
+        ids = self.embedded.source.ids
+        table = io.StringIO()
+        writer = csv.writer(table, lineterminator="\n")
+        writer.writerow(["series", *(["id"] if ids else []), "label"])
+        writer.writerows([index, *([ids[index]] if ids else []), labels[index]] for index in sorted(labels))
+        path, folder = self.log.path.with_suffix(".csv"), self.log.path.with_suffix(".model")
+        with replace_file(path) as file:
+            file.write(table.getvalue().encode())
+        classifier.save(folder)
+        return path, folder
 
     def _refit(self, labels: dict[int, str]) -> None:
         """Fit all models to the labels."""
         classes, labelled = list(self.log.classes), np.array(list(labels), np.intp)
         names, targets = np.unique(np.array(list(labels.values()), np.str_), return_inverse=True)
         if len(names) < 2:
-            uncertainty = np.ones(len(self.embedded))
+            uncertainty, self._probe = np.ones(len(self.embedded)), None
             self.state = State(labels, classes, self._suggestions(labelled, uncertainty))
             return
         folds = deal_folds(targets, FOLDS, seed=0)
