@@ -302,9 +302,6 @@ def _lists(session: Session, series: int, channel: int) -> list[Any]:
         return "" if state.predicted is None else str(state.predicted[index])
 
     similar = [index for index in session.cluster_of(series) if index != series]
-    stable = (
-        "The last labels changed almost no prediction: more of them would hardly help. Space shows one anyway."
-    )
     sections = [
         ("Suggestions", _STABLE if state.stable else [card(i, predicted(i)) for i in state.suggestions]),
         (f"{len(similar)} similar series without a label", [card(i, predicted(i)) for i in similar[:SUGGESTIONS]]),

@@ -154,7 +154,14 @@ class LinearProbe:
 
 @torch.no_grad()
 def fit_logistic(
-    rows: Tensor, targets: Tensor, weights: Tensor, n_classes: int, C: float = 1.0, tolerance: float = TOLERANCE
+    rows: Tensor,
+    targets: Tensor,
+    weights: Tensor,
+    n_classes: int,
+    C: float = 1.0,
+    *,
+    start: tuple[Tensor, Tensor] | None = None,
+    tolerance: float = TOLERANCE,
 ) -> tuple[Tensor, Tensor]:
     """Fit logistic regressions with the objective of scikit-learn's ``LogisticRegression``.
 
@@ -164,6 +171,7 @@ def fit_logistic(
         weights: ``(problems, n)`` of the samples.
         n_classes: the number of classes.
         C: inverse strength of the penalty.
+        start: coefficients and intercepts to begin with, as they are returned; zero unless given.
         tolerance: of the gradient of the mean loss.
 
     Returns:

@@ -60,10 +60,9 @@ class Pool:
         rounding = 1e-5 * np.sqrt(np.square(embedding, dtype=np.float64).mean())
         scale = np.where(scale > rounding, scale, 1)
         rows = torch.from_numpy((embedding - mean) / scale)
-        size = min(N_COMPONENTS, *rows.shape)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            _, _, directions = torch.pca_lowrank(rows, size, center=False, niter=4)
+            _, _, directions = torch.pca_lowrank(rows, min(N_COMPONENTS, *rows.shape), center=False, niter=4)
         return cls((rows @ directions).numpy(), mean, scale, directions.T.contiguous().numpy())
 
     def fit(
