@@ -66,19 +66,35 @@ class Pool:
         return cls((rows @ directions).numpy(), mean, scale, directions.T.contiguous().numpy())
 
     def fit(
-        self, labelled: NDArray[np.intp], targets: NDArray[np.intp], weights: Float64
+        self,
+        labelled: NDArray[np.intp],
+        targets: NDArray[np.intp],
+        weights: Float64,
+        start: tuple[Float64, Float64] | None = None,
     ) -> tuple[Float64, Float64]:
         """Fit logistic regressions to labelled series, one per row of ``weights``.
+
+        Args:
+            labelled: indices of the series.
+            targets: their classes as integers.
+            weights: ``(problems, labelled)``.
+            start: an earlier result with the same classes, or without the last one, from which a fit takes fewer
+                steps.
 
         Returns:
             Coefficients ``(problems, classes, r)`` and intercepts ``(problems, classes)``.
         """
         rows = torch.from_numpy(self.points[labelled]).expand(len(weights), -1, -1)
-        classes = torch.from_numpy(targets).expand(len(weights), -1)
-        coef, intercept = fit_logistic(
-            rows, classes, torch.from_numpy(weights), int(targets.max()) + 1, tolerance=_TOLERANCE
+        classes, n_classes = torch.from_numpy(targets).expand(len(weights), -1), int(targets.max()) + 1
+        begin = None
+        if start is not None and start[0].shape[1] <= n_classes:
+            new = n_classes - start[0].shape[1]
+            coef, intercept = np.pad(start[0], [(0, 0), (0, new), (0, 0)]), np.pad(start[1], [(0, 0), (0, new)])
+            begin = torch.from_numpy(coef), torch.from_numpy(intercept)
+        fitted = fit_logistic(
+            rows, classes, torch.from_numpy(weights), n_classes, start=begin, tolerance=_TOLERANCE
         )
-        return coef.numpy(), intercept.numpy()
+        return fitted[0].numpy(), fitted[1].numpy()
 
     def probe(self, coef: Float64, intercept: Float64) -> LinearProbe:
         """Return a model of the pool's points as one of embeddings."""

@@ -25,8 +25,7 @@ from sklearn.utils.extmath import softmax
 from nutime.atomic import replace_file
 from nutime.estimators.base import EmbeddedSeries, Float64
 from nutime.estimators.classifier import NuTimeClassifier
-from nutime.evaluate import ALWAYS_TRAINED, deal_folds
-from nutime.finetune.linear import LinearProbe
+from nutime.evaluate import ALWAYS_TRAINED
 from nutime.labelling.log import LabelLog
 from nutime.labelling.selection import Pool, margin_uncertainty, squared_distances
 
@@ -96,13 +95,15 @@ class Session:
     """
 
     def __init__(self, embedded: EmbeddedSeries, log: LabelLog) -> None:
+        if len(embedded) < 2:
+            raise ValueError("labelling needs at least 2 series")
         self.embedded, self.log = embedded, log
         self.pool = Pool.of(embedded.embedding)
         n_clusters = max(1, len(embedded) // _MEAN_CLUSTER_SIZE)
         self.clusters: NDArray[np.intp] = KMeans(n_clusters, random_state=0).fit_predict(self.pool.points)
         self._lock = threading.RLock()
         self._history: dict[int, Estimate] = {}
-        self._probe: LinearProbe | None = None
+        self._fitted: tuple[Float64, Float64] | None = None
         for count in np.unique(np.linspace(0, len(log.labels), _HISTORY_POINTS).astype(int)):
             self._refit(dict(islice(log.labels.items(), count)))
 
@@ -132,12 +133,14 @@ class Session:
             ValueError: there are fewer than two classes.
         """
         with self._lock:
-            labels, probe = self.state.labels, self._probe
-        if probe is None:
+            labels, fitted = self.state.labels, self._fitted
+        if fitted is None:
             raise ValueError("a model needs labels of at least two classes")
         X, y = self.embedded.take(list(labels)), np.array(list(labels.values()))
         classifier = NuTimeClassifier("probe", self.embedded.encoder, pool=self.embedded.pool).fit(X, y)
-        classifier.model_ = probe  # standardised over all series, as on the page
+        # The model of the page, which is standardised over all series; its classes are in the order of use.
+        order = np.argsort(list(dict.fromkeys(labels.values())))
+        classifier.model_ = self.pool.probe(fitted[0][0, order], fitted[1][0, order])
         return classifier
 
     def export(self) -> tuple[Path, Path]:
@@ -157,17 +160,18 @@ class Session:
     def _refit(self, labels: dict[int, str]) -> None:
         """Fit all models to the labels."""
         classes, labelled = list(self.log.classes), np.array(list(labels), np.intp)
-        names, targets = np.unique(np.array(list(labels.values()), np.str_), return_inverse=True)
+        names = list(dict.fromkeys(labels.values()))  # a new class is the last
         if len(names) < 2:
-            uncertainty, self._probe = np.ones(len(self.embedded)), None
+            uncertainty, self._fitted = np.ones(len(self.embedded)), None
             self.state = State(labels, classes, self._suggestions(labelled, uncertainty))
             return
-        folds = deal_folds(targets, FOLDS, seed=0)
+        targets = np.array([names.index(label) for label in labels.values()], np.intp)
+        folds = _folds(targets)
         n_latest = max(_MIN_LATEST, round(_LATEST_SHARE * len(labelled)))
         earlier = np.arange(len(labelled)) < max(len(labelled) - n_latest, 1)
         weights = [np.ones(len(labelled)), earlier, *(folds != fold for fold in range(FOLDS))]
-        coef, intercept = self.pool.fit(labelled, targets, np.stack(weights).astype(np.float64))
-        self._probe = self.pool.probe(coef[0], intercept[0])
+        self._fitted = self.pool.fit(labelled, targets, np.stack(weights).astype(np.float64), self._fitted)
+        coef, intercept = self._fitted
         logits = self.pool.points @ coef.mT + intercept[:, None]
         now, before = softmax(logits[0]), logits[1].argmax(1)
         predicted = now.argmax(1)
@@ -180,7 +184,7 @@ class Session:
             labels,
             classes,
             self._suggestions(labelled, margin_uncertainty(now)),
-            names[predicted],
+            np.array(names)[predicted],
             now.max(1),
             estimate,
             dict(self._history),
@@ -207,6 +211,19 @@ class Session:
         return _wilson(share, weights.sum() ** 2 / np.square(weights).sum())
 
 
+def _folds(targets: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Distribute the series of each class over the folds in turn; a further label does not move the others.
+
+    The only series of a class is used for training in every fold.
+    """
+    folds = np.full(len(targets), ALWAYS_TRAINED)
+    for target in range(targets.max() + 1):
+        members = np.flatnonzero(targets == target)
+        if len(members) > 1:
+            folds[members] = (target + np.arange(len(members))) % FOLDS
+    return folds
+
+
 def _wilson(share: float, count: float) -> Estimate:
     """Return a share of ``count`` observations with Wilson's interval."""
     z = norm.ppf((1 + _CONFIDENCE) / 2)
@@ -216,9 +233,9 @@ def _wilson(share: float, count: float) -> Estimate:
 
 
 def _mistakes(
-    labelled: NDArray[np.intp], targets: NDArray[np.intp], probabilities: Float64, names: NDArray[np.str_]
+    labelled: NDArray[np.intp], targets: NDArray[np.intp], probabilities: Float64, names: list[str]
 ) -> list[Mistake]:
     predicted, confidence = probabilities.argmax(1), probabilities.max(1)
     suspicious = np.flatnonzero((predicted != targets) & (confidence >= _CONFIDENT))
     order = suspicious[np.argsort(-confidence[suspicious], kind="stable")][:MISTAKES]
-    return [Mistake(int(labelled[i]), str(names[predicted[i]]), float(confidence[i])) for i in order]
+    return [Mistake(int(labelled[i]), names[predicted[i]], float(confidence[i])) for i in order]
