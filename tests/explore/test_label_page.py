@@ -115,7 +115,7 @@ def test_twenty_labels_survive_a_killed_process_and_the_exported_model_predicts(
             labelled(tab, 20)
             labels |= label_by_keyboard(tab, waves.labels, 1, before=20)
             tab.click("text=Export")
-            text(tab, "#message", "^Written: ")
+            text(tab, "#note", "^Written: ")
         tab.close()
     events = [json.loads(line) for line in (tmp_path / "waves.csv.labels.jsonl").read_text().splitlines()[1:]]
     assert {event["series"][0]: event["label"] for event in events} == labels
@@ -133,7 +133,7 @@ def test_two_visitors_share_labels_but_neither_selection_nor_undo(visit, served)
     assert shown(other) == series  # what one visitor labels does not move the other's selection
     assert shown(one) != series
     other.keyboard.press("Control+z")
-    text(other, "#message", "no label of yours")
+    text(other, "#note", "no label of yours")
     labelled(one, 1)
     one.keyboard.press("Control+z")
     labelled(one, 0)

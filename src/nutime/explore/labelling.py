@@ -53,7 +53,8 @@ def _layout(session: Session, name: str) -> html.Div:
                     export,
                 ]
             ),
-            html.P(id="message", role="status"),
+            html.P(id="message", role="alert"),
+            html.P(id="note", role="status"),
             html.Main(
                 [
                     html.Section(
@@ -163,6 +164,7 @@ def _act(app: Dash, session: Session) -> None:
     @app.callback(
         Output("view", "data"),
         Output("message", "children"),
+        Output("note", "children"),
         Output("new-class", "value"),
         Output("revision", "data"),
         Output("map", "clickData"),
@@ -172,7 +174,7 @@ def _act(app: Dash, session: Session) -> None:
     )
     def act(action: dict[str, Any] | None, click: Any, view: dict[str, Any] | None) -> tuple[Any, ...]:
         """Carry out what a key, a button or a click on the map says."""
-        message = ""
+        message = note = ""
         if view is None or view["key"] != session.log.key:
             view = {"key": session.log.key, "series": _next(session, []), "events": [], "skipped": [], "at": 0}
         elif click:
@@ -180,18 +182,18 @@ def _act(app: Dash, session: Session) -> None:
         elif action:
             view["at"] = action["at"]
             try:
-                message = _carry_out(session, action, view)
+                note = _carry_out(session, action, view)
             except (ValueError, OSError) as error:
                 message = str(error)
         # The click is reset, so that the same point can be clicked again later.
-        return view, message, "", session.log.revision, None
+        return view, message, note, "", session.log.revision, None
 
     confirmed = ClientsideFunction("labelling", "confirmed")
     app.clientside_callback(confirmed, Input("shown", "data-at"))  # type: ignore[no-untyped-call]
 
 
 def _carry_out(session: Session, action: dict[str, Any], view: dict[str, Any]) -> str:
-    """Change labels and view by an action; return a message."""
+    """Change labels and view by an action; return what was done."""
     kind, series = action["kind"], action["series"]
     if kind in ("label", "cluster"):
         members = session.cluster_of(series) if kind == "cluster" else [series]
