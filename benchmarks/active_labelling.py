@@ -29,7 +29,7 @@ from nutime.atomic import replace_file
 from nutime.encoder import NuTime
 from nutime.figures.style import COLOURS, LINES, panels, save, styled
 from nutime.finetune.linear import LinearProbe
-from nutime.labelling.selection import Pool, margin_uncertainty
+from nutime.labelling.selection import Space, margin_uncertainty
 
 SETS = (
     *("AllGestureWiimoteX", "ChlorineConcentration", "Computers", "CricketX", "DistalPhalanxOutlineAgeGroup"),
@@ -48,8 +48,8 @@ class Simulation:
     def __init__(self, train, y_train, test, y_test, seed, by_suggestion):
         generator = np.random.default_rng(seed)
         members = generator.permutation(len(train))[: int(POOL_SHARE * len(train))]
-        self.pool, self.targets = Pool.of(train[members]), y_train[members]
-        self.test = (test - self.pool.mean) / self.pool.scale @ self.pool.components.T
+        self.space, self.targets = Space.of(train[members]), y_train[members]
+        self.test = (test - self.space.mean) / self.space.scale @ self.space.components.T
         self.y_test = y_test
         self.order = None if by_suggestion else generator.permutation(len(members))
         self.labelled = np.array([], np.intp)
@@ -60,13 +60,13 @@ class Simulation:
         if self.order is not None:
             self.labelled = self.order[:count]
         else:
-            chosen = self.pool.select(self.labelled, self.uncertainty, count - len(self.labelled))
+            chosen = self.space.select(self.labelled, self.uncertainty, count - len(self.labelled))
             self.labelled = np.concatenate([self.labelled, chosen])
         classes, targets = np.unique(self.targets[self.labelled], return_inverse=True)
         if len(classes) == 1:
             return float((self.y_test == classes[0]).mean())
-        coef, intercept = self.pool.fit(self.labelled, targets, np.ones((1, len(targets))))
-        self.uncertainty = margin_uncertainty(softmax(self.pool.points @ coef[0].T + intercept[0]))
+        coef, intercept = self.space.fit(self.labelled, targets, np.ones((1, len(targets))))
+        self.uncertainty = margin_uncertainty(softmax(self.space.points @ coef[0].T + intercept[0]))
         predicted = classes[(self.test @ coef[0].T + intercept[0]).argmax(1)]
         return float((predicted == self.y_test).mean())
 

@@ -5,7 +5,7 @@ import pytest
 
 import nutime
 from nutime.estimators.base import EmbeddedSeries
-from nutime.labelling.selection import MAX_CANDIDATES, Pool, margin_uncertainty
+from nutime.labelling.selection import MAX_CANDIDATES, Space, margin_uncertainty
 from waves import refusal, waves
 
 
@@ -14,7 +14,7 @@ def clusters():
     """Return a pool of three far clusters of 30, 20 and 10 points, and an outlier."""
     rng = np.random.default_rng(0)
     centres = np.repeat([[0, 0, 0], [9, 0, 0], [0, 9, 0], [40, 40, 40]], [30, 20, 10, 1], axis=0)
-    return Pool.of(centres + rng.normal(size=centres.shape)), np.repeat([0, 1, 2, 3], [30, 20, 10, 1])
+    return Space.of(centres + rng.normal(size=centres.shape)), np.repeat([0, 1, 2, 3], [30, 20, 10, 1])
 
 
 def none():
@@ -22,37 +22,37 @@ def none():
 
 
 def test_without_labels_each_cluster_gets_one_largest_first_and_outliers_last(clusters):
-    pool, cluster = clusters
-    assert cluster[pool.select(none(), np.ones(61), 4)].tolist() == [0, 1, 2, 3]
+    space, cluster = clusters
+    assert cluster[space.select(none(), np.ones(61), 4)].tolist() == [0, 1, 2, 3]
 
 
 def test_a_labelled_cluster_is_not_suggested_again(clusters):
-    pool, cluster = clusters
-    labelled = pool.select(none(), np.ones(61), 2)
-    assert cluster[pool.select(labelled, np.ones(61), 1)].tolist() == [2]
+    space, cluster = clusters
+    labelled = space.select(none(), np.ones(61), 2)
+    assert cluster[space.select(labelled, np.ones(61), 1)].tolist() == [2]
 
 
 def test_certain_series_are_not_worth_a_label(clusters):
-    pool, cluster = clusters
-    assert set(cluster[pool.select(none(), (cluster == 2).astype(float), 5)]) == {2}
+    space, cluster = clusters
+    assert set(cluster[space.select(none(), (cluster == 2).astype(float), 5)]) == {2}
 
 
 def test_all_are_returned_if_more_are_wanted_and_labelled_ones_never(clusters):
-    pool, _ = clusters
-    chosen = pool.select(np.arange(50), np.ones(61), 100)
+    space, _ = clusters
+    chosen = space.select(np.arange(50), np.ones(61), 100)
     assert sorted(chosen) == list(range(50, 61))
 
 
 def test_a_large_pool_is_sampled_by_a_seed():
-    pool = Pool.of(np.random.default_rng(0).normal(size=(MAX_CANDIDATES + 50, 3)))
-    ones = np.ones(len(pool.points))
-    same = [pool.select(none(), ones, 3, seed) for seed in (0, 0, 1)]
+    space = Space.of(np.random.default_rng(0).normal(size=(MAX_CANDIDATES + 50, 3)))
+    ones = np.ones(len(space.points))
+    same = [space.select(none(), ones, 3, seed) for seed in (0, 0, 1)]
     assert (same[0] == same[1]).all()
     assert (same[0] != same[2]).any()
 
 
 def test_equal_series_can_be_suggested():
-    assert len(Pool.of(np.ones((5, 4))).select(none(), np.ones(5), 3)) == 3
+    assert len(Space.of(np.ones((5, 4))).select(none(), np.ones(5), 3)) == 3
 
 
 def test_the_margin_is_uncertain_where_two_classes_are_equally_probable():

@@ -156,7 +156,7 @@ def _follow(app: Dash, session: Session) -> None:
         if state.history:
             counts = sorted(state.history)
             history = drawing.history_figure(counts, np.array([state.history[count] for count in counts]))
-        places = session.pool.points[:, :2]
+        places = session.space.points[:, :2]
         return _estimate_line(session), history, drawing.label_figure(places, state.classes, names.astype(np.str_))
 
 
@@ -244,7 +244,7 @@ def _show(app: Dash, session: Session) -> None:
         values = session.embedded.series[series][channel]
         figure = drawing.series_figure(values, None)
         figure.update_layout(uirevision=f"{series} {channel}")
-        place = session.pool.points[series, :2].tolist()
+        place = session.space.points[series, :2].tolist()
         return (
             f"Series {series}",
             str(series),

@@ -37,7 +37,7 @@ _TOLERANCE = 1e-4  # of the models' gradients: changes probabilities by less tha
 
 
 @dataclass(frozen=True)
-class Pool:
+class Space:
     """The embedding of all series, labelled or not, in the form that is searched and learned from.
 
     It is standardised over the whole pool: a handful of labelled series says little about means and deviations.
@@ -169,15 +169,15 @@ def suggest(
         encoder, pool = (classifier.encoder_, classifier.pool) if classifier else (model, POOL)
         X = EmbeddedSeries.embed(X, encoder, pool, device=device, verbose=verbose)  # type: ignore[arg-type]
     labelled, labels = known_labels(y, len(X))
-    points = Pool.of(X.embedding)
+    space = Space.of(X.embedding)
     uncertainty = np.ones(len(X))
     classes, targets = np.unique(labels, return_inverse=True)
     if classifier:
         uncertainty = margin_uncertainty(classifier.predict_proba(X))
     elif len(classes) > 1:
-        coef, intercept = points.fit(labelled, targets, np.ones((1, len(targets))))
-        uncertainty = margin_uncertainty(softmax(points.points @ coef[0].T + intercept[0]))
-    return points.select(labelled, uncertainty, n_suggestions, random_state)
+        coef, intercept = space.fit(labelled, targets, np.ones((1, len(targets))))
+        uncertainty = margin_uncertainty(softmax(space.points @ coef[0].T + intercept[0]))
+    return space.select(labelled, uncertainty, n_suggestions, random_state)
 
 
 def known_labels(y: Any, n_series: int) -> tuple[NDArray[np.intp], NDArray[Any]]:

@@ -27,7 +27,7 @@ from nutime.estimators.base import EmbeddedSeries, Float64
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.evaluate import ALWAYS_TRAINED
 from nutime.labelling.log import LabelLog
-from nutime.labelling.selection import Pool, margin_uncertainty, squared_distances
+from nutime.labelling.selection import Space, margin_uncertainty, squared_distances
 
 FOLDS = 5
 SUGGESTIONS, MISTAKES = 8, 8
@@ -89,7 +89,7 @@ class Session:
     Attributes:
         embedded: the series with their embedding.
         log: the labels on disk.
-        pool: the points that are searched and learned from.
+        space: the points that are searched and learned from.
         clusters: small clusters of similar series, to be labelled together.
         state: what is known after the last label.
     """
@@ -98,9 +98,9 @@ class Session:
         if len(embedded) < 2:
             raise ValueError("labelling needs at least 2 series")
         self.embedded, self.log = embedded, log
-        self.pool = Pool.of(embedded.embedding)
+        self.space = Space.of(embedded.embedding)
         n_clusters = max(1, len(embedded) // _MEAN_CLUSTER_SIZE)
-        self.clusters: NDArray[np.intp] = KMeans(n_clusters, random_state=0).fit_predict(self.pool.points)
+        self.clusters: NDArray[np.intp] = KMeans(n_clusters, random_state=0).fit_predict(self.space.points)
         self._lock = threading.RLock()
         self._history: dict[int, Estimate] = {}
         self._fitted: tuple[Float64, Float64] | None = None
@@ -140,7 +140,7 @@ class Session:
         classifier = NuTimeClassifier("probe", self.embedded.encoder, pool=self.embedded.pool).fit(X, y)
         # The model of the page, which is standardised over all series; its classes are in the order of use.
         order = np.argsort(list(dict.fromkeys(labels.values())))
-        classifier.model_ = self.pool.probe(fitted[0][0, order], fitted[1][0, order])
+        classifier.model_ = self.space.probe(fitted[0][0, order], fitted[1][0, order])
         return classifier
 
     def export(self) -> tuple[Path, Path]:
@@ -170,9 +170,9 @@ class Session:
         n_latest = max(_MIN_LATEST, round(_LATEST_SHARE * len(labelled)))
         earlier = np.arange(len(labelled)) < max(len(labelled) - n_latest, 1)
         weights = [np.ones(len(labelled)), earlier, *(folds != fold for fold in range(FOLDS))]
-        self._fitted = self.pool.fit(labelled, targets, np.stack(weights).astype(np.float64), self._fitted)
+        self._fitted = self.space.fit(labelled, targets, np.stack(weights).astype(np.float64), self._fitted)
         coef, intercept = self._fitted
-        logits = self.pool.points @ coef.mT + intercept[:, None]
+        logits = self.space.points @ coef.mT + intercept[:, None]
         now, before = softmax(logits[0]), logits[1].argmax(1)
         predicted = now.argmax(1)
         validated = np.flatnonzero(folds != ALWAYS_TRAINED)
@@ -193,7 +193,7 @@ class Session:
         )
 
     def _suggestions(self, labelled: NDArray[np.intp], uncertainty: Float64) -> list[int]:
-        return self.pool.select(labelled, uncertainty, SUGGESTIONS).tolist()
+        return self.space.select(labelled, uncertainty, SUGGESTIONS).tolist()
 
     def _estimate(
         self, labelled: NDArray[np.intp], validated: NDArray[np.intp], correct: NDArray[np.bool_]
@@ -205,7 +205,7 @@ class Session:
         """
         if len(validated) < FOLDS:
             return None
-        nearest = squared_distances(self.pool.points, self.pool.points[labelled[validated]]).argmin(1)
+        nearest = squared_distances(self.space.points, self.space.points[labelled[validated]]).argmin(1)
         weights = np.bincount(nearest, minlength=len(validated))
         share = float(np.average(correct, weights=weights))
         return _wilson(share, weights.sum() ** 2 / np.square(weights).sum())
