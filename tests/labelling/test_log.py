@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nutime.labelling.log import LabelLog
@@ -32,6 +32,7 @@ def path(tmp_path):
     return tmp_path / "labels.jsonl"
 
 
+@settings(max_examples=40)
 @given(events=EVENTS)
 def test_reopening_continues_where_the_last_session_ended(tmp_path_factory, events):
     path = tmp_path_factory.mktemp("log") / "labels.jsonl"
@@ -45,6 +46,7 @@ def test_reopening_continues_where_the_last_session_ended(tmp_path_factory, even
     again.close()
 
 
+@settings(max_examples=20)
 @given(cut=st.integers(1, 30))
 def test_a_line_torn_by_a_crash_is_ignored_and_the_next_label_replaces_it(tmp_path_factory, cut):
     path = tmp_path_factory.mktemp("log") / "labels.jsonl"

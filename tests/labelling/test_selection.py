@@ -21,9 +21,11 @@ def none():
     return np.array([], np.intp)
 
 
-def test_without_labels_each_cluster_gets_one_largest_first_and_outliers_last(clusters):
+def test_without_labels_each_cluster_gets_one_largest_first_and_outliers_wait(clusters):
     space, cluster = clusters
-    assert cluster[space.select(none(), np.ones(61), 4)].tolist() == [0, 1, 2, 3]
+    chosen = cluster[space.select(none(), np.ones(61), 4)].tolist()
+    assert chosen[:3] == [0, 1, 2]
+    assert 3 not in chosen
 
 
 def test_a_labelled_cluster_is_not_suggested_again(clusters):
