@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -36,16 +37,23 @@ def command(folder, encoder):
         server.kill()
 
 
+@pytest.fixture(scope="module")
+def port():
+    """Return a port for all tests: the browser caches by address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
 @pytest.fixture
-def served(encoder, make_waves, tmp_path):
+def served(encoder, make_waves, tmp_path, port):
     """Serve a session about waves in this process; return the session, the true labels and the address."""
     collection = make_waves(60)
     embedded = EmbeddedSeries.embed(SeriesSet(collection.series, ids=collection.ids), encoder, "upper")
     session = Session(embedded, LabelLog(tmp_path / "waves.labels.jsonl", embedded.series))
-    server = bind(build_label_app(session, "waves.csv"), "127.0.0.1", 0)
+    server = bind(build_label_app(session, "waves.csv"), "127.0.0.1", port)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
-    yield session, collection.labels, f"http://127.0.0.1:{server.port}"
+    yield session, collection.labels, f"http://127.0.0.1:{port}"
     server.shutdown()
     thread.join()
     session.log.close()
@@ -183,7 +191,7 @@ def test_a_likely_mistake_is_listed_and_shown_by_a_click(visit, served):
 
 def test_the_map_and_the_history_are_drawn(visit, served):
     tab = visit()
-    label_by_keyboard(tab, served[1], 8)
+    label_by_keyboard(tab, served[1], 6)
     tab.wait_for_selector("#history .scatterlayer .point")
     assert tab.locator("#map .scatterlayer .point").count() == 60
     tab.click("#colour >> text=prediction")
