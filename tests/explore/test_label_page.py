@@ -102,6 +102,7 @@ def label_by_keyboard(tab, truth, count, before=0):
     return labels
 
 
+@pytest.mark.slow
 def test_twenty_labels_survive_a_killed_process_and_the_exported_model_predicts(
     browser, encoder, make_waves, tmp_path
 ):
@@ -189,6 +190,7 @@ def test_a_likely_mistake_is_listed_and_shown_by_a_click(visit, served):
     assert 0 not in session.state.labels
 
 
+@pytest.mark.slow
 def test_the_map_and_the_history_are_drawn(visit, served):
     tab = visit()
     label_by_keyboard(tab, served[1], 6)
