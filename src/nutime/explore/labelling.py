@@ -263,7 +263,7 @@ def _show(app: Dash, session: Session) -> None:
 def _class_button(state: State, rank: int, name: str) -> html.Button:
     key = str(rank) if rank <= KEYS else ""
     count = sum(label == name for label in state.labels.values())
-    content = [html.Kbd(key), f"{name} ", html.Span(f"{count}", className="hint")]
+    content: list[Any] = [html.Kbd(key), f"{name} ", html.Span(f"{count}", className="hint")]
     return html.Button(content, type="button", **_action("label", label=name, key=key))
 
 

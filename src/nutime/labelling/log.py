@@ -19,8 +19,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-import numpy as np
-
 from nutime.atomic import Journal
 from nutime.data.series import Array
 
@@ -155,5 +153,5 @@ def _digest(series: Sequence[Array]) -> str:
     digest = hashlib.sha256()
     for values in series:
         digest.update(f"{values.shape} {values.dtype}".encode())
-        digest.update(np.ascontiguousarray(values))
+        digest.update(values.tobytes())
     return digest.hexdigest()

@@ -167,7 +167,7 @@ def suggest(
     classifier = model if isinstance(model, NuTimeClassifier) else None
     if not isinstance(X, EmbeddedSeries):
         encoder, pool = (classifier.encoder_, classifier.pool) if classifier else (model, POOL)
-        X = EmbeddedSeries.embed(X, encoder, pool, device=device, verbose=verbose)  # type: ignore[arg-type]
+        X = EmbeddedSeries.embed(X, encoder, pool, device=device, verbose=verbose)
     labelled, labels = known_labels(y, len(X))
     space = Space.of(X.embedding)
     uncertainty = np.ones(len(X))

@@ -193,7 +193,7 @@ class Session:
         )
 
     def _suggestions(self, labelled: NDArray[np.intp], uncertainty: Float64) -> list[int]:
-        return self.space.select(labelled, uncertainty, SUGGESTIONS).tolist()
+        return [int(series) for series in self.space.select(labelled, uncertainty, SUGGESTIONS)]
 
     def _estimate(
         self, labelled: NDArray[np.intp], validated: NDArray[np.intp], correct: NDArray[np.bool_]
