@@ -90,3 +90,20 @@ def test_a_kill_never_leaves_parts_of_two_writes(tmp_path, moment):
     writer.send_signal(signal.SIGKILL)
     writer.wait()
     assert len({(folder / name).read_text() for name in "abc"}) == 1
+
+
+def test_a_line_that_cannot_be_written_leaves_the_journal_as_it_was(tmp_path):
+    """The file may grow to 40 bytes only: the second line does not fit."""
+    code = (
+        "import resource, signal, sys; from nutime.atomic import Journal\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (40, 40))\n"
+        "with Journal(sys.argv[1]) as journal:\n"
+        "    journal.append('a' * 30)\n"
+        "    try: journal.append('b' * 30)\n"
+        "    except OSError: print(len(journal.lines))\n"
+        "    journal.append('c' * 5)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "j"], capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
+    assert (tmp_path / "j").read_text() == "a" * 30 + "\n" + "c" * 5 + "\n"

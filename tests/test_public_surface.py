@@ -19,6 +19,7 @@ NAMES = [
     "RecordingIndex",
     "find",
     "load_dataset",
+    "suggest",
 ]
 
 

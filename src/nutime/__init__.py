@@ -35,6 +35,7 @@ _HOMES = {
     "RecordingIndex": "nutime.recordings.index",
     "find": "nutime.recordings.search",
     "load_dataset": "nutime.data.archives",
+    "suggest": "nutime.labelling.selection",
 }
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "RecordingIndex",
     "find",
     "load_dataset",
+    "suggest",
 ]
 
 

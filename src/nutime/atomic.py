@@ -1,7 +1,8 @@
 """Files and folders that appear complete or not at all; every writer of the package uses these.
 
 A file is written to a temporary folder beside it, flushed to disk and renamed. A folder is exchanged with the one
-it replaces in a single system call on Linux, so that neither a reader nor a crash ever meets parts of both.
+it replaces in a single system call on Linux, so that neither a reader nor a crash ever meets parts of both. A
+journal grows by whole lines, each of them on disk before ``append`` returns.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
@@ -57,6 +58,66 @@ def replace_folder(folder: str | Path, *, keep: bool = True) -> Iterator[Path]:
         else:
             fresh.rename(folder)
     _sync(folder.parent)
+
+
+class Journal:
+    """A text file to which lines are appended, by one process at a time.
+
+    A last line without an end was torn by a crash before ``append`` returned: it is ignored, and replaced by the
+    next one.
+
+    Attributes:
+        lines: the complete lines, without their ends.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115, open until close()
+        try:
+            _lock(self._file)
+            self._file.seek(0)
+            complete, end, _ = self._file.read().rpartition(b"\n")
+            self._size = len(complete + end)
+            self.lines = complete.decode("utf-8").split("\n") if end else []
+        except BlockingIOError:
+            self.close()
+            raise ValueError(f"{path}: is open in another process; close that one first") from None
+        except UnicodeDecodeError:
+            self.close()
+            raise ValueError(f"{path}: is not UTF-8 text; name another file") from None
+        _sync(self.path.resolve().parent)
+
+    def append(self, line: str) -> None:
+        """Write a line to disk; after an error the journal is as before."""
+        data = f"{line}\n".encode()
+        self._file.truncate(self._size)
+        try:
+            if self._file.write(data) != len(data):
+                raise OSError(f"{self.path}: cannot be written; is the disk full?")
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._file.truncate(self._size)
+            raise
+        self._size += len(data)
+        self.lines.append(line)
+
+    def close(self) -> None:
+        """Let other processes open the journal."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _lock(file: BinaryIO) -> None:
+    """Lock a file until it is closed; raise ``BlockingIOError`` if another process has locked it."""
+    if sys.platform != "win32":
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _keep_other_files(old: Path, new: Path) -> None:

@@ -24,6 +24,8 @@ def nutime(*arguments):
             ["cluster"],
             ["detect"],
             ["explore"],
+            ["label"],
+            ["suggest"],
             ["export"],
             ["serve"],
         ],

@@ -1,11 +1,13 @@
-"""A tiny random encoder, data that anything can tell apart, and a way to wait for the worker."""
+"""A browser, a tiny random encoder, data that anything can tell apart, and a way to wait for the worker."""
 
+import shutil
 import time
 
 import numpy as np
 import pytest
 import torch
 
+from browsing import CHROMIUM_OPTIONS
 from nutime.encoder import NuTime
 from nutime.explore.state import Collection
 from nutime.model.config import NuTimeConfig
@@ -47,3 +49,15 @@ def finished():
         return analysis
 
     return wait
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium on this machine")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(CHROMIUM_OPTIONS))
+        yield browser.new_context(viewport={"width": 1366, "height": 768})
+        browser.close()

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import urllib.request
 import numpy as np
 import pytest
 
+from browsing import open_directly, text, watched
 from nutime.access import Access
 from nutime.explore.state import Analyses
 
@@ -23,59 +23,21 @@ pytest.importorskip("dash", reason="the page needs nutime[explore]")
 
 from nutime.cli.explore import explore
 from nutime.explore import layout
-from nutime.explore.page import bind
+from nutime.explore.page import bind, build_app
 
-CHROMIUM_OPTIONS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-)
 CSV = "label,a,b,c,d\n" + "".join(f"{'xy'[row % 2]},{row},{row % 3},{row % 5},1\n" for row in range(12))
-
-
-# The library's own opener remembers the proxies of whoever called it first.
-open_directly = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
 
 @contextlib.contextmanager
 def serving(analyses, access=None):
     """Serve the page; yield the address."""
-    server = bind(analyses, "127.0.0.1", 0, access)
+    server = bind(build_app(analyses), "127.0.0.1", 0, access)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.port}"
     server.shutdown()
     thread.join()
     analyses.close()
-
-
-@contextlib.contextmanager
-def watched(tab, address):
-    """Fail the test if anything goes wrong in a tab meanwhile, or if it looks beyond its server."""
-    troubles = []
-    own = (address, "data:", "blob:", "about:")
-    listeners = {
-        "pageerror": lambda error: troubles.append(str(error)),
-        "console": lambda message: troubles.append(message.text) if message.type == "error" else None,
-        "request": lambda request: None if request.url.startswith(own) else troubles.append(request.url),
-    }
-    for event, listener in listeners.items():
-        tab.on(event, listener)
-    yield tab
-    for event, listener in listeners.items():
-        tab.remove_listener(event, listener)
-    assert not troubles
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium on this machine")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(CHROMIUM_OPTIONS))
-        yield browser.new_context(viewport={"width": 1366, "height": 768})
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -146,18 +108,6 @@ def waves_page(waves_tab, waves, served):
 def wait_for_map(page):
     page.wait_for_selector(".rings .chosen")
     page.wait_for_selector("#neighbours img")
-
-
-def text(page, selector, pattern):
-    """Wait until an element says what matches a pattern, and return all it says then."""
-    said = page.wait_for_function(
-        """([selector, pattern]) => {
-            const said = document.querySelector(selector)?.textContent ?? "";
-            return new RegExp(pattern).test(said) && [said];
-        }""",
-        arg=[selector, pattern],
-    )
-    return said.json_value()[0]
 
 
 def place_of(page, index):
@@ -505,7 +455,7 @@ def test_a_port_in_use_is_reported_in_one_line(served):
     analyses, address = served
     port = int(address.rpartition(":")[2])
     with pytest.raises(ValueError, match=rf"^cannot listen on 127\.0\.0\.1, port {port}: .*; try another --port$"):
-        bind(analyses, "127.0.0.1", port)
+        bind(build_app(analyses), "127.0.0.1", port)
 
 
 @pytest.mark.slow

@@ -26,13 +26,10 @@ def explore(
             "page can open others.",
         ),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 for any free one.")] = 8050,
-    host: Annotated[
-        str,
-        typer.Option(help="Address to listen on; by default this machine only, others need the printed token."),
-    ] = "127.0.0.1",
-    weights: Annotated[str, typer.Option(help="Encoder: a shipped name or a folder.")] = "nutime-base",
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    port: Port = 8050,
+    host: Host = "127.0.0.1",
+    weights: Weights = SHIPPED,
+    no_browser: NoBrowser = False,
     device: Device = None,
 ) -> None:
     """Show series, their map, neighbours, clusters, anomalies and contributions on a local page.
@@ -44,7 +41,7 @@ def explore(
     if data is not None and (is_series_file(data) or is_many(data)):
         next(read_records(data, **read))  # an error in a path or column is found before torch is imported
     try:
-        from nutime.explore.page import bind
+        from nutime.explore.page import build_app
     except ModuleNotFoundError as error:
         raise ValueError(
             f"no module {error.name!r}; install the page with: pip install 'nutime[explore]'"
@@ -60,7 +57,7 @@ def explore(
         with Console(stderr=True).status(f"reading {data}"):
             analyses.open_first(open_collection(data, **read))
     token = None if host in LOOPBACK else secrets.token_urlsafe(16)
-    server = bind(analyses, host, port, Access.to(host, token=token))
+    server = bind(app, host, port, Access.to(host, token=token))
     address = f"http://{f'[{host}]' if ':' in host else host}:{server.port}"
     if token:
         address += f"/?token={token}"
@@ -68,4 +65,3 @@ def explore(
     if not no_browser:
         webbrowser.open(address)
     server.serve_forever()
-    analyses.close()

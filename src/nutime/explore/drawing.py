@@ -57,23 +57,38 @@ def empty_figure(text: str = "") -> go.Figure:
 
 def map_figure(analysis: Analysis, kind: str, colour: str) -> go.Figure:
     """Draw the map, coloured by ``label``, ``cluster`` or ``anomaly``; in one colour until these are computed."""
-    figure = _figure(
-        margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        dragmode="pan",
-        hovermode="closest",
-        uirevision=f"{analysis.key} {kind}",  # changing the colour keeps the zoom
-        xaxis={"visible": False},
-        yaxis={"visible": False, "scaleanchor": "x"},
-        legend={"itemsizing": "constant", "bgcolor": _CLEAR, "title": _title(colour), "y": 1},
-    )
-    large = len(analysis) > GL_POINTS
-    draw = partial(
-        figure.add_scattergl if large else figure.add_scatter, mode="markers", marker_size=4 if large else 7
-    )
+    # Changing the colour keeps the zoom.
+    figure, draw = _map(len(analysis), f"{analysis.key} {kind}", colour)
     if colour == "anomaly" and analysis.scores is not None:
         _draw_scores(draw, analysis.maps[kind], analysis.scores)
     else:
-        _draw_groups(draw, analysis.maps[kind], list(_groups(analysis, colour)))
+        groups = list(_groups(analysis, colour))
+        _draw_groups(draw, analysis.maps[kind], groups, coloured=len(groups) > 1)
+    return figure
+
+
+def label_figure(places: NDArray[Any], classes: Sequence[str], labels: NDArray[np.str_]) -> go.Figure:
+    """Draw the map coloured by class; series without a label ("") are drawn in grey below the others."""
+    figure, draw = _map(len(places), "labels", "")
+    _draw_groups(draw, places, [Group("no label", np.flatnonzero(labels == ""))], coloured=False)
+    groups = [Group(name, np.flatnonzero(labels == name)) for name in classes]
+    _draw_groups(draw, places, groups, coloured=True)
+    return figure
+
+
+def history_figure(counts: Sequence[int], estimates: NDArray[np.float64]) -> go.Figure:
+    """Draw estimated accuracies and their intervals, ``(n, 3)``, against the number of labels."""
+    figure = _figure(
+        margin={"l": 48, "r": 8, "t": 8, "b": 36},
+        showlegend=False,
+        xaxis={"title": _title("labels", standoff=6), "zeroline": False},
+        yaxis={"range": [0, 1], "tickformat": ".0%", "zeroline": False},
+    )
+    accuracy, low, high = estimates.T
+    hidden = {"mode": "lines", "line_width": 0, "hoverinfo": "skip"}
+    figure.add_scatter(x=counts, y=low, **hidden)
+    figure.add_scatter(x=counts, y=high, fill="tonexty", fillcolor="rgba(79, 134, 198, 0.2)", **hidden)
+    figure.add_scatter(x=counts, y=accuracy, mode="lines+markers", line_color=SERIES_COLOUR)
     return figure
 
 
@@ -174,6 +189,22 @@ def _figure(**layout: Any) -> go.Figure:
     )
 
 
+def _map(n_points: int, revision: str, title: str) -> tuple[go.Figure, Callable[..., Any]]:
+    """Return an empty map and a function that draws points; maps of equal ``revision`` keep the zoom."""
+    figure = _figure(
+        margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        dragmode="pan",
+        hovermode="closest",
+        uirevision=revision,
+        xaxis={"visible": False},
+        yaxis={"visible": False, "scaleanchor": "x"},
+        legend={"itemsizing": "constant", "bgcolor": _CLEAR, "title": _title(title), "y": 1},
+    )
+    large = n_points > GL_POINTS
+    add = figure.add_scattergl if large else figure.add_scatter
+    return figure, partial(add, mode="markers", marker_size=4 if large else 7)
+
+
 def _draw_scores(draw: Callable[..., Any], places: NDArray[Any], scores: NDArray[np.float64]) -> None:
     order = np.argsort(scores, kind="stable")  # the most anomalous are drawn last, on top
     draw(
@@ -187,17 +218,18 @@ def _draw_scores(draw: Callable[..., Any], places: NDArray[Any], scores: NDArray
     )
 
 
-def _draw_groups(draw: Callable[..., Any], places: NDArray[Any], groups: Sequence[Group]) -> None:
-    several = len(groups) > 1
+def _draw_groups(
+    draw: Callable[..., Any], places: NDArray[Any], groups: Sequence[Group], *, coloured: bool
+) -> None:
     for index, group in enumerate(groups):
         draw(
             **_points(places, group.members),
             name=escape(_short(group.name)),
             hovertemplate="series %{customdata}<br>%{fullData.name}<extra></extra>",
-            marker_color=PALETTE[index % len(PALETTE)] if several else PLAIN_COLOUR,
+            marker_color=PALETTE[index % len(PALETTE)] if coloured else PLAIN_COLOUR,
             marker_symbol=SYMBOLS[index // len(PALETTE) % len(SYMBOLS)],
             marker_opacity=0.85,
-            showlegend=several,
+            showlegend=coloured,
         )
 
 

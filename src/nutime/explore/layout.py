@@ -102,7 +102,7 @@ def _map_section() -> html.Section:
                 ],
                 className="bar",
             ),
-            _graph("map", "Map of the embeddings; without a mouse, select a series by its number", zoom=True),
+            graph("map", "Map of the embeddings; without a mouse, select a series by its number", zoom=True),
             html.P(id="map-note", className="hint"),
         ],
         className="map",
@@ -163,7 +163,8 @@ def _neighbour_section() -> html.Section:
     )
 
 
-def _graph(name: str, description: str, zoom: bool = False) -> html.Div:
+def graph(name: str, description: str, zoom: bool = False) -> html.Div:
+    """Return a place for a figure, which only the mouse wheel zooms."""
     config: Any = {"displayModeBar": False, "scrollZoom": zoom}  # the mode bar would cover the legend
     graph = dcc.Graph(id=name, figure=drawing.empty_figure(), config=config, responsive=True)
     return html.Div(graph, role="figure", className="graph", **_aria(label=description))

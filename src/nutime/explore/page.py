@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 _COOKIE = "nutime_token"
 
 
-def bind(analyses: Analyses, host: str, port: int, access: Access | None = None) -> BaseWSGIServer:
-    """Return a server of the page that accepts connections and responds after ``serve_forever``.
+def bind(app: Dash, host: str, port: int, access: Access | None = None) -> BaseWSGIServer:
+    """Return a server of a page that accepts connections and responds after ``serve_forever``.
 
     Args:
-        analyses: the open data sets.
+        app: the page.
         host, port: the address to listen on.
         access: who may use the page; by default the rules for ``host`` without a token.
     """
@@ -46,9 +46,9 @@ def bind(analyses: Analyses, host: str, port: int, access: Access | None = None)
         reason = error.strerror
         raise ValueError(f"cannot listen on {host}, port {port}: {reason}; try another --port") from None
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # no line per request
-    app = _guard(build_app(analyses).server.wsgi_app, access)
+    guarded = _guard(app.server.wsgi_app, access)
     with listener:
-        return make_server(host, port, app, threaded=True, fd=listener.fileno())
+        return make_server(host, port, guarded, threaded=True, fd=listener.fileno())
 
 
 def _guard(app: WSGIApplication, access: Access) -> WSGIApplication:
@@ -73,15 +73,20 @@ def _guard(app: WSGIApplication, access: Access) -> WSGIApplication:
     return guarded
 
 
-def build_app(analyses: Analyses) -> Dash:
-    """Return the page."""
-    app = Dash(
+def new_app(title: str) -> Dash:
+    """Return a page without content; it has the style sheet and the scripts of all pages."""
+    return Dash(
         "nutime.explore",
         assets_folder=str(Path(__file__).parent / "assets"),
-        title="nutime explore",
+        title=title,
         update_title="",  # the title would flicker at every poll
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
     )
+
+
+def build_app(analyses: Analyses) -> Dash:
+    """Return the page."""
+    app = new_app("nutime explore")
     app.server.config["MAX_CONTENT_LENGTH"] = 2 * layout.UPLOAD_BYTES  # base64 makes a file a third larger
     sets = bundled_sets()
     app.layout = lambda: layout.layout(analyses.first.key if analyses.first else None, sets)

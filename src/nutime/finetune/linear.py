@@ -33,6 +33,8 @@ Float64: TypeAlias = NDArray[np.float64]
 
 #: Values of an embedding that a probe reads at most.
 MAX_FEATURES = 2**15
+#: Of the gradient of the mean loss; with 1e-4, very uneven weights have too little effect.
+TOLERANCE = 1e-6
 #: Values of embeddings that are computed before the features are selected.
 _MEMORY_BUDGET = 2**26
 _TOLERANCE = 1e-6  # of the gradient of the mean loss; with 1e-4, very uneven weights have too little effect
@@ -152,7 +154,14 @@ class LinearProbe:
 
 @torch.no_grad()
 def fit_logistic(
-    rows: Tensor, targets: Tensor, weights: Tensor, n_classes: int, C: float = 1.0
+    rows: Tensor,
+    targets: Tensor,
+    weights: Tensor,
+    n_classes: int,
+    C: float = 1.0,
+    *,
+    start: tuple[Tensor, Tensor] | None = None,
+    tolerance: float = TOLERANCE,
 ) -> tuple[Tensor, Tensor]:
     """Fit logistic regressions with the objective of scikit-learn's ``LogisticRegression``.
 
@@ -162,6 +171,8 @@ def fit_logistic(
         weights: ``(problems, n)`` of the samples.
         n_classes: the number of classes.
         C: inverse strength of the penalty.
+        start: coefficients and intercepts to begin with, as they are returned; zero unless given.
+        tolerance: of the gradient of the mean loss.
 
     Returns:
         Coefficients ``(problems, classes, d)`` and intercepts ``(problems, classes)``, float64.

@@ -1,0 +1,196 @@
+"""Labels needed to reach 95 % of the accuracy of all labels: series proposed by ``suggest`` against random ones.
+
+    python benchmarks/active_labelling.py DATA/ucr [--cache FOLDER] [--out results/labelling] [--minutes 60]
+
+For each of 30 UCR sets and 10 seeds, nine tenths of the training split are the pool. Labels are revealed in steps
+of a sixth of those known, in random order or in the order that ``suggest`` proposes; both train the same linear
+model on the frozen embedding (pool ``upper``). The accuracy on the test split, averaged over the seeds, is
+compared with that of a classifier trained on all labels of the training split. A set ends when both have reached
+95 % of it.
+
+The sets are all UCR sets with complete splits at hand, 100 to 1,000 training series and at least 20 per class; of
+sets that share their recordings (Cricket, phalanx outlines, GunPoint, EOG, gestures) one each. The method was
+chosen on the training splits of 13 other sets: see results/labelling/LOG.md.
+
+Results are kept by set: a run that was interrupted, or ended by ``--minutes``, continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils.extmath import softmax
+
+from nutime.atomic import replace_file
+from nutime.encoder import NuTime
+from nutime.figures.style import COLOURS, LINES, panels, save, styled
+from nutime.finetune.linear import LinearProbe
+from nutime.labelling.selection import Space, margin_uncertainty
+
+SETS = (
+    *("AllGestureWiimoteX", "ChlorineConcentration", "Computers", "CricketX", "DistalPhalanxOutlineAgeGroup"),
+    *("ECG200", "ECG5000", "EOGHorizontalSignal", "Earthquakes", "EthanolLevel", "FaceAll", "Fish"),
+    *("FreezerRegularTrain", "GesturePebbleZ1", "GunPointAgeSpan", "Ham", "MedicalImages"),
+    *("MiddlePhalanxOutlineCorrect", "OSULeaf", "PLAID", "ProximalPhalanxTW", "ScreenType"),
+    *("SmallKitchenAppliances", "SmoothSubspace", "Strawberry", "SwedishLeaf", "SyntheticControl", "Trace"),
+    *("TwoPatterns", "WormsTwoClass"),
+)
+SEEDS, SHARE, POOL_SHARE, STEP = 10, 0.95, 0.9, 6
+
+
+class Simulation:
+    """The labelling of one pool by one method."""
+
+    def __init__(self, train, y_train, test, y_test, seed, by_suggestion):
+        generator = np.random.default_rng(seed)
+        members = generator.permutation(len(train))[: int(POOL_SHARE * len(train))]
+        self.space, self.targets = Space.of(train[members]), y_train[members]
+        self.test = (test - self.space.mean) / self.space.scale @ self.space.components.T
+        self.y_test = y_test
+        self.order = None if by_suggestion else generator.permutation(len(members))
+        self.labelled = np.array([], np.intp)
+        self.uncertainty, self.fitted = np.ones(len(members)), None
+
+    def advance(self, count):
+        """Label ``count`` series in total and return the accuracy on the test split."""
+        if self.order is not None:
+            self.labelled = self.order[:count]
+        else:
+            chosen = self.space.select(self.labelled, self.uncertainty, count - len(self.labelled))
+            self.labelled = np.concatenate([self.labelled, chosen])
+        classes, targets = np.unique(self.targets[self.labelled], return_inverse=True)
+        if len(classes) == 1:
+            return float((self.y_test == classes[0]).mean())
+        self.fitted = self.space.fit(self.labelled, targets, np.ones((1, len(targets))), self.fitted)
+        coef, intercept = self.fitted
+        self.uncertainty = margin_uncertainty(softmax(self.space.points @ coef[0].T + intercept[0]))
+        predicted = classes[(self.test @ coef[0].T + intercept[0]).argmax(1)]
+        return float((predicted == self.y_test).mean())
+
+
+def simulate(train, y_train, test, y_test):
+    """Return the accuracy of all labels, and both mean curves by number of labels."""
+    n_classes = y_train.max() + 1
+    full = float((LinearProbe.fit(train, y_train).logits(test).argmax(1) == y_test).mean())
+    data = (train, y_train, test, y_test)
+    runs = {
+        method: [Simulation(*data, seed, method == "suggest") for seed in range(SEEDS)]
+        for method in ("random", "suggest")
+    }
+    counts, curves, count = [], {method: [] for method in runs}, 2
+    while count <= int(POOL_SHARE * len(train)):
+        counts.append(count)
+        for method, simulations in runs.items():
+            curves[method].append(float(np.mean([simulation.advance(count) for simulation in simulations])))
+        if all(max(curve) >= SHARE * full for curve in curves.values()):
+            break
+        count += max(1, count // STEP)
+    return {"full": full, "n_classes": int(n_classes), "n_train": len(train), "labels": counts, **curves}
+
+
+def needed(labels, curve, target):
+    """Return the number of labels at which a curve first reaches a target; all of them if it never does."""
+    above = np.flatnonzero(np.array(curve) >= target)
+    if not len(above):
+        return float(labels[-1])
+    index = above[0]
+    if index == 0:
+        return float(labels[0])
+    share = (target - curve[index - 1]) / (curve[index] - curve[index - 1])
+    return labels[index - 1] + share * (labels[index] - labels[index - 1])
+
+
+def needed_by_both(result):
+    """Return the labels that random choice and ``suggest`` need."""
+    return [needed(result["labels"], result[method], SHARE * result["full"]) for method in ("random", "suggest")]
+
+
+@styled
+def draw(results):
+    """Draw the mean accuracy against labels per class, and the labels needed on each set."""
+    figure, (curves, pairs) = panels(1, 2, width=4, height=3.2)
+    grid = np.geomspace(1, 30, 60)
+    for method, colour, line in zip(("suggest", "random"), COLOURS, LINES, strict=False):
+        shares = [
+            np.interp(grid * r["n_classes"], r["labels"], np.array(r[method]) / r["full"])
+            for r in results.values()
+        ]
+        curves.plot(grid, np.mean(shares, axis=0), color=colour, linestyle=line, label=method)
+    curves.axhline(SHARE, linewidth=0.6, color=COLOURS[3])
+    curves.set(xscale="log", xlabel="labels per class", title="test accuracy / accuracy of all labels, mean")
+    curves.grid(True)
+    curves.legend()
+    random, chosen = np.array([needed_by_both(result) for result in results.values()]).T
+    pairs.scatter(random, chosen, s=14, color=COLOURS[0])
+    ends = [1.5, 1.2 * max(random.max(), chosen.max())]
+    pairs.plot(ends, ends, linewidth=0.6, color=COLOURS[3])
+    pairs.set(xscale="log", yscale="log", xlabel="labels by random choice", ylabel="labels by suggest")
+    pairs.set_title(f"labels to {SHARE:.0%} of it, one point per set")
+    return figure
+
+
+def summarise(results):
+    """Return a table as Markdown."""
+    lines = ["| set | training series | classes | accuracy, all labels | random | suggest | ratio |"]
+    lines.append("| --- " * 7 + "|")
+    ratios = []
+    for name, result in sorted(results.items()):
+        random, chosen = needed_by_both(result)
+        ratios.append(chosen / random)
+        facts = f"{result['n_train']} | {result['n_classes']} | {result['full']:.3f}"
+        lines.append(f"| {name} | {facts} | {random:.0f} | {chosen:.0f} | {ratios[-1]:.2f} |")
+    median, fewer = np.median(ratios), np.sum(np.array(ratios) < 1)
+    lines.append(
+        f"\nLabels to {SHARE:.0%} of the accuracy of all labels, {SEEDS} seeds: median ratio {median:.2f} "
+        f"({1 - median:.0%} fewer labels), fewer labels on {fewer} of {len(ratios)} sets."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def embed(name, data, encoder, cache):
+    """Return the embeddings of both splits, computed once if there is a cache."""
+    path = cache and cache / f"{name}.npz"
+    if path and path.is_file():
+        stored = np.load(path)
+        return stored["train"], stored["test"]
+    splits = {
+        part: encoder.embed(data[f"X_{part}"].astype(np.float64), pool="upper") for part in ("train", "test")
+    }
+    if path:
+        np.savez(path, **splits)
+    return splits["train"], splits["test"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("results/labelling"))
+    parser.add_argument("--minutes", type=float, default=np.inf)
+    given = parser.parse_args()
+    encoder, start = NuTime.from_pretrained(), time.monotonic()
+    given.out.mkdir(parents=True, exist_ok=True)
+    path = given.out / "active_labelling.json"
+    results = json.loads(path.read_text()) if path.is_file() else {}
+    for name in SETS:
+        if name in results or time.monotonic() - start > 60 * given.minutes:
+            continue
+        data = np.load(given.data / f"{name}.npz")
+        _, targets = np.unique(np.concatenate([data["y_train"], data["y_test"]]), return_inverse=True)
+        train, test = embed(name, data, encoder, given.cache)
+        results[name] = simulate(train, targets[: len(train)], test, targets[len(train) :])
+        with replace_file(path) as file:
+            file.write(json.dumps(results).encode())
+        print(name, f"{time.monotonic() - start:.0f} s", flush=True)
+    table = summarise(results)
+    (given.out / "active_labelling.md").write_text(table)
+    save(draw(results), given.out, "active_labelling")
+    print(table)
+
+
+if __name__ == "__main__":
+    main()

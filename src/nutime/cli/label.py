@@ -1,0 +1,122 @@
+"""``nutime label`` and ``nutime suggest``: labels where they help most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nutime.cli.explore import Host, NoBrowser, Port, serve_page
+from nutime.cli.options import SHIPPED, Device, Input, Weights, reads_series
+from nutime.cli.progress import progress_bars
+
+if TYPE_CHECKING:
+    from nutime.batch.source import SourceOptions
+
+_SUFFIX = ".labels.jsonl"
+
+
+@reads_series
+def label(
+    source: Input,
+    read: SourceOptions,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            show_default=False,
+            help=f"File of the labels, which a later session continues; else IN with the suffix {_SUFFIX}.",
+        ),
+    ] = None,
+    port: Port = 8050,
+    host: Host = "127.0.0.1",
+    weights: Weights = SHIPPED,
+    no_browser: NoBrowser = False,
+    device: Device = None,
+) -> None:
+    """Label series on a local page that proposes what to label next and shows the accuracy so far.
+
+    Every label is on disk before the page confirms it. The page exports the labels as CSV and a fitted model.
+    Labels that the input has already are kept.
+
+    Example: `nutime label series.csv`
+    """
+    try:
+        from nutime.explore.labelling import build_label_app
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"no module {error.name!r}; install the page with: pip install 'nutime[explore]'"
+        ) from None
+    from nutime.batch.source import Chunk, Source
+    from nutime.devices import usable_device
+    from nutime.encoder import NuTime
+    from nutime.estimators.base import EmbeddedSeries
+    from nutime.finetune.ensemble import POOL
+    from nutime.labelling.log import LabelLog
+    from nutime.labelling.selection import known_labels
+    from nutime.labelling.session import Session
+
+    path = Path(out or _beside(source))
+    data = Chunk.joined(Source(source, read).opened()[1])
+    labelled, labels = known_labels(data.columns.get("label"), len(data.series))
+    log = LabelLog(path, data.series, dict(zip(labelled.tolist(), labels.tolist(), strict=True)))
+    with progress_bars() as new_bar:
+        encoder = NuTime.from_pretrained(weights).to(usable_device(device))
+        bar = new_bar("embedding", len(data.series))
+        session = Session(EmbeddedSeries.embed(data.data, encoder, POOL, verbose=bar), log)
+    serve_page(build_label_app(session, Path(source).name), host, port, no_browser)
+
+
+@reads_series
+def suggest(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            show_default=False,
+            help="A folder saved by fit, or an encoder: then a linear model is fitted to the labels in IN.",
+        ),
+    ],
+    source: Input,
+    read: SourceOptions,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Series to suggest.")] = 10,
+    out: Annotated[
+        str, typer.Option("--out", "-o", metavar="OUT", help="A .csv, .tsv, .parquet or .npz file, or - to print.")
+    ] = "-",
+    device: Device = None,
+) -> None:
+    """List the series that are most worth a label, best first: their position in IN from 0, and their id.
+
+    Series of IN that have a label are not suggested.
+
+    Example: `nutime suggest model pool.csv -n 20`
+    """
+    from nutime.batch.results import check_output, open_results
+    from nutime.batch.source import Chunk, Source, input_columns
+
+    check_output(out, source)
+    data = Chunk.joined(Source(source, read).opened()[1])
+
+    import nutime
+    from nutime.devices import usable_device
+    from nutime.estimators.storage import open_model
+
+    loaded = open_model(model, usable_device(device))
+    if not isinstance(loaded, nutime.NuTime | nutime.NuTimeClassifier):
+        raise ValueError(f"{model}: is a {type(loaded).__name__}; suggestions need a classifier or an encoder")
+    with progress_bars() as new_bar:
+        bar = new_bar("embedding", len(data.series))
+        chosen = nutime.suggest(data.named_series, data.columns.get("label"), count, model=loaded, verbose=bar)
+    columns = {name: values[chosen] for name, values in input_columns(data.data).items() if name != "label"}
+    with open_results(out) as write:
+        write({"series": chosen, **columns}, 0)
+
+
+def _beside(source: str) -> Path:
+    """Return the file for the labels of an input."""
+    if source == "-" or "://" in source or any(sign in source for sign in "*?["):
+        raise typer.BadParameter("name the file of the labels", param_hint="--out")
+    return Path(f"{source.rstrip('/')}{_SUFFIX}")

@@ -1,0 +1,1 @@
+"""Which series to label next, and a page to label them."""

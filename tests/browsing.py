@@ -1,0 +1,42 @@
+"""Pages in a real browser."""
+
+import contextlib
+import urllib.request
+
+CHROMIUM_OPTIONS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+
+# The library's own opener remembers the proxies of whoever called it first.
+open_directly = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+
+
+@contextlib.contextmanager
+def watched(tab, address):
+    """Fail the test if anything goes wrong in a tab meanwhile, or if it looks beyond its server."""
+    troubles = []
+    own = (address, "data:", "blob:", "about:")
+    listeners = {
+        "pageerror": lambda error: troubles.append(str(error)),
+        "console": lambda message: troubles.append(message.text) if message.type == "error" else None,
+        "request": lambda request: None if request.url.startswith(own) else troubles.append(request.url),
+    }
+    for event, listener in listeners.items():
+        tab.on(event, listener)
+    yield tab
+    for event, listener in listeners.items():
+        tab.remove_listener(event, listener)
+    assert not troubles
+
+
+def text(page, selector, pattern):
+    """Wait until an element says what matches a pattern, and return all it says then."""
+    said = page.wait_for_function(
+        """([selector, pattern]) => {
+            const said = document.querySelector(selector)?.textContent ?? "";
+            return new RegExp(pattern).test(said) && [said];
+        }""",
+        arg=[selector, pattern],
+    )
+    return said.json_value()[0]
