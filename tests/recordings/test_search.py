@@ -119,7 +119,7 @@ def waves(length, seed):
 
 
 def test_an_index_finds_what_a_complete_search_finds(encoder):
-    recording, shapes = waves(6400, 1)
+    recording, shapes = waves(3200, 1)
     for scale in ("keep", "ignore"):
         index = nutime.RecordingIndex.build(recording, 64, encoder, scale=scale)
         found = nutime.find(index, shapes[2], 5, scale=scale)
