@@ -17,10 +17,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from nutime.checks import check_number
-from nutime.data.series import Array, SeriesLike, is_labelled
+from nutime.data.series import SeriesLike, is_labelled
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import EmbeddedSeries, Float64, series_of, take
-from nutime.estimators.explanation import explain, variant_features
+from nutime.estimators.explanation import explain
 from nutime.estimators.supervised import SupervisedEstimator, check_weights
 from nutime.finetune.linear import LinearProbe
 from nutime.finetune.train import TrainingSet, finetune, seed_from
@@ -165,12 +165,9 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         """
         return explain(self, X, self._log_odds)
 
-    def _log_odds(self, variants: list[Array]) -> Float64:
+    def _log_odds(self, variants: EmbeddedSeries) -> Float64:
         """Return the log-odds of the class predicted for the first variant."""
-        if isinstance(self.model_, LinearProbe):
-            logits = self.model_.logits(variant_features(self, variants, self.model_.coef.shape[1]))
-        else:
-            logits = self._logits(variants)
+        logits = self._logits(variants)
         target = logits[0].argmax()
         others = np.delete(logits, target, axis=1)
         log_odds: Float64 = logits[:, target] - logsumexp(others, axis=1)

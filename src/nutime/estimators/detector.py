@@ -22,10 +22,10 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import OneClassSVM
 
 from nutime.checks import check_number
-from nutime.data.series import Array, SeriesLike
+from nutime.data.series import SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, StandardisedEstimator
-from nutime.estimators.explanation import explain, variant_features
+from nutime.estimators.explanation import explain
 from nutime.model.reading import AUTO, Length
 
 # Share of the training series that are support vectors: with fewer, their scores represent new series less well.
@@ -142,9 +142,8 @@ class NuTimeDetector(OutlierMixin, StandardisedEstimator):  # type: ignore[misc]
         """
         return explain(self, X, self._negative_log_similarity)
 
-    def _negative_log_similarity(self, variants: list[Array]) -> Float64:
-        points = (variant_features(self, variants, len(self.mean_)) - self.mean_) / self.scale_
-        kernel = rbf_kernel(points, self.support_vectors_, self.gamma_)
+    def _negative_log_similarity(self, variants: EmbeddedSeries) -> Float64:
+        kernel = rbf_kernel(self._points(variants), self.support_vectors_, self.gamma_)
         weights = self.dual_coef_.copy()
         own = kernel[0].argmax()
         if kernel[0, own] > self.itself_ and weights[own] < 1:

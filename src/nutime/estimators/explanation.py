@@ -13,16 +13,16 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.data.series import Array, SeriesLike
+from nutime.data.series import Array, SeriesLike, SeriesSet
 from nutime.estimators.base import EmbeddedSeries, Float64, SeriesEstimator, series_of
-from nutime.finetune.linear import embedding_size, selected_features
+from nutime.finetune.linear import MAX_FEATURES, embedding_size, selected_features
 
 # A series is divided into so many stretches of equal length.
 _STRETCHES = (10, 20, 40)
 
 
 def explain(
-    estimator: SeriesEstimator, X: SeriesLike | EmbeddedSeries, score: Callable[[list[Array]], Float64]
+    estimator: SeriesEstimator, X: SeriesLike | EmbeddedSeries, score: Callable[[EmbeddedSeries], Float64]
 ) -> list[Float64]:
     """Return the contribution of every point to the score of each series, ``(channels, length)`` each.
 
@@ -31,43 +31,47 @@ def explain(
         X: series as the estimator reads them.
         score: returns one number for each variant of a series; the first variant is the series itself.
     """
-    return [_contributions(values, score) for values in series_of(estimator._read(X))]
+    return [_contributions(estimator, values, score) for values in series_of(estimator._read(X))]
 
 
-def variant_features(estimator: SeriesEstimator, variants: list[Array], count: int) -> NDArray[np.float32]:
-    """Return ``(n, count)`` values of the embedding of variants of one series.
-
-    A univariate encoder embeds channels one by one: each distinct channel is embedded once.
-    """
-    channels = len(variants[0])
-    if channels == 1 or estimator.encoder_.config.channels > 1:
-        return estimator._features(variants, count)
-    distinct, places = np.unique(np.concatenate(variants), axis=0, return_inverse=True)
-    width = embedding_size(estimator.encoder_.config, estimator.reading_, 1)
-    embedding = estimator._features(list(distinct[:, None]), width)
-    size = channels * width
-    columns = np.arange(size) if count == size else selected_features(size, count)
-    channel, column = np.divmod(columns, width)
-    features: NDArray[np.float32] = embedding[places.reshape(len(variants), channels)[:, channel], column]
-    return features
-
-
-def _contributions(values: Array, score: Callable[[list[Array]], Float64]) -> Float64:
+def _contributions(
+    estimator: SeriesEstimator, values: Array, score: Callable[[EmbeddedSeries], Float64]
+) -> Float64:
     divisions = _divisions(values.shape[1])
     masks = [division == stretch for division in divisions for stretch in range(division[-1] + 1)]
     first = np.cumsum([0, *(division[-1] + 1 for division in divisions)])[:-1]  # stretch of each division
     result = np.empty(values.shape)
     for channel in range(len(values)):  # one by one, because variants take memory
-        scores = score([values, *(_occlude(values, channel, mask) for mask in masks)])
+        variants = [values, *(_occlude(values, channel, mask) for mask in masks)]
+        scores = score(_embed_variants(estimator, variants))
         drops = scores[0] - scores[1:]
         result[channel] = drops[divisions + first[:, None]].mean(0)
     return result
 
 
+def _embed_variants(estimator: SeriesEstimator, variants: list[Array]) -> EmbeddedSeries:
+    """Embed variants of one series.
+
+    A univariate encoder embeds channels one by one: each distinct channel is embedded once.
+    """
+    encoder, reading, channels = estimator.encoder_, estimator.reading_, len(variants[0])
+    if channels == 1 or encoder.config.channels > 1:
+        embedding = estimator._features(variants)
+    else:
+        distinct, places = np.unique(np.concatenate(variants), axis=0, return_inverse=True)
+        width, size = embedding_size(encoder.config, reading, 1), embedding_size(encoder.config, reading, channels)
+        of_channels = estimator._features(list(distinct[:, None]), width)
+        columns = np.arange(size) if size <= MAX_FEATURES else selected_features(size, MAX_FEATURES)
+        channel, column = np.divmod(columns, width)
+        embedding = of_channels[places.reshape(len(variants), channels)[:, channel], column]
+    return EmbeddedSeries(SeriesSet(variants), embedding, encoder, reading)
+
+
 def _divisions(length: int) -> NDArray[np.intp]:
     """Return the stretch of every point in each division, ``(divisions, length)``."""
     counts = np.minimum(_STRETCHES, length)
-    return np.asarray(np.arange(length) * counts[:, None] // length)
+    divisions: NDArray[np.intp] = np.arange(length) * counts[:, None] // length
+    return divisions
 
 
 def _occlude(values: Array, channel: int, mask: NDArray[np.bool_]) -> Array:

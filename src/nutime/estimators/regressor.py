@@ -16,6 +16,7 @@ from nutime.checks import check_number
 from nutime.data.series import Array, SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, series_of, take
+from nutime.estimators.explanation import explain
 from nutime.estimators.supervised import SupervisedEstimator, check_weights
 from nutime.finetune.linear import LinearProbe
 from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune, seed_from
@@ -155,6 +156,14 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         else:
             numbers = self.model_.numbers(self.encoder_, series_of(given), self._probe_embedding(given)).mean(0)
         return np.asarray(self.target_mean_ + self.target_scale_ * numbers)
+
+    def explain(self, X: SeriesLike | EmbeddedSeries) -> list[Float64]:
+        """Return what every point contributes to the predicted number of each series, ``(channels, length)`` each.
+
+        A contribution is the decrease of the number when the stretch around the point becomes a straight line.
+        Padding is not part of a series.
+        """
+        return explain(self, X, self.predict)
 
     def predict_interval(self, X: SeriesLike | EmbeddedSeries, coverage: float = 0.9) -> Float64:
         """Return ``(n, 2)``, lower and upper bounds that contain the number with a probability of ``coverage``.
