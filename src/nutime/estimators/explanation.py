@@ -70,7 +70,8 @@ def _embed_variants(estimator: SeriesEstimator, variants: list[Array]) -> Embedd
 def _divisions(length: int) -> NDArray[np.intp]:
     """Return the stretch of every point in each division, ``(divisions, length)``."""
     counts = np.minimum(_STRETCHES, length)
-    return np.arange(length) * counts[:, None] // length
+    divisions: NDArray[np.intp] = np.arange(length) * counts[:, None] // length
+    return divisions
 
 
 def _occlude(values: Array, channel: int, mask: NDArray[np.bool_]) -> Array:
