@@ -45,7 +45,7 @@ from nutime.data.series import (
 from nutime.devices import usable_device
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators import storage
-from nutime.finetune.linear import probe_features
+from nutime.finetune.linear import embedding_size, probe_features
 from nutime.model.reading import AUTO, AUTO_POOLS, Length, Reading
 from nutime.progress import Report
 
@@ -120,6 +120,9 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
 
     #: The attributes, arrays or floats, that together with the encoder are the fitted state.
     _fitted: ClassVar[tuple[str, ...]] = ()
+    #: Shapes of the arrays and of the scalars that must be finite, for
+    #: :func:`~nutime.estimators.storage.check_arrays`; others are scalars of any value.
+    _shapes: ClassVar[Mapping[str, str]] = {}
 
     def save(self, folder: str | Path) -> Path:
         """Write the fitted estimator and its encoder as :mod:`~nutime.estimators.storage` describes."""
@@ -140,8 +143,18 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _restore(self, arrays: Arrays) -> None:
         """Set the fitted state from the result of :meth:`_arrays`; a ``KeyError`` names what is missing."""
-        for name in self._fitted:
-            setattr(self, name, arrays[name] if arrays[name].ndim else arrays[name].item())
+        # In files, scalars are arrays of one value.
+        given = {name: arrays[name] for name in self._fitted}
+        state = {name: array if self._shapes.get(name) else array.reshape(()) for name, array in given.items()}
+        storage.check_arrays(state, self._shapes)
+        for name, array in state.items():
+            setattr(self, name, array if array.ndim else array.item())
+
+    def _check_width(self, n_features: int) -> None:
+        """Raise ValueError if a loaded model reads more features than the embedding has."""
+        size = embedding_size(self.encoder_.config, self.reading_, self.n_channels_in_)
+        if n_features > size:
+            raise ValueError(f"it reads {n_features} features of an embedding of {size}")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -226,6 +239,10 @@ class StandardisedEstimator(SeriesEstimator):
         rounding = _FLOAT32_ROUNDING * np.sqrt(np.square(embedding).mean())
         self.mean_, self.scale_ = scaler.mean_, np.where(scaler.scale_ > rounding, scaler.scale_, 1)
         return (embedding - self.mean_) / self.scale_
+
+    def _restore(self, arrays: Arrays) -> None:
+        super()._restore(arrays)
+        self._check_width(len(self.mean_))
 
     def _points(self, X: SeriesLike | EmbeddedSeries) -> Float64:
         """Return the standardised embedding of the ``X`` of a fitted estimator."""

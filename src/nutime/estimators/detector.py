@@ -12,7 +12,7 @@ threshold for 5 %; they would be 66, 21 and 9 % without this (nine sets of the U
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -77,6 +77,16 @@ class NuTimeDetector(OutlierMixin, StandardisedEstimator):  # type: ignore[misc]
         "score_levels_",
         "score_ranks_",
     )
+    _shapes: ClassVar = {
+        "mean_": "d",
+        "scale_": "d",
+        "support_vectors_": "vd",
+        "dual_coef_": "v",
+        "gamma_": "",
+        "offset_": "",
+        "score_levels_": "r",
+        "score_ranks_": "r",
+    }
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from nutime.checks import check_number
 from nutime.data.series import Array, SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
+from nutime.estimators import storage
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, series_of, take
 from nutime.estimators.supervised import SupervisedEstimator, check_weights
 from nutime.finetune.linear import LinearProbe
@@ -188,8 +189,11 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
 
     def _restore(self, arrays: Arrays) -> None:
         super()._restore({name: array for name, array in arrays.items() if name not in _STATE})
-        for name in _STATE:
-            setattr(self, name, arrays[name] if arrays[name].ndim else arrays[name].item())
+        shapes = {"target_mean_": "", "target_scale_": "", "residuals_": "n", "residual_weights_": "n"}
+        state = {name: arrays[name] if axes else arrays[name].reshape(()) for name, axes in shapes.items()}
+        storage.check_arrays(state, shapes)
+        for name, array in state.items():
+            setattr(self, name, array if array.ndim else array.item())
 
 
 def _check_targets(y: Any, n_series: int) -> Float64:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nutime.estimators import storage
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, SeriesEstimator
 from nutime.finetune.ensemble import Ensemble
 from nutime.finetune.linear import LinearProbe
@@ -50,12 +51,16 @@ class SupervisedEstimator(SeriesEstimator):
         return self.model_.arrays() | {_HISTORY + name: values for name, values in history.items()}
 
     def _restore(self, arrays: Arrays) -> None:
+        n_outputs = len(self.classes_) if hasattr(self, "classes_") else 1
         if self.strategy == "probe":
+            storage.check_arrays(arrays, {"mean": "d", "scale": "d", "coef": "cd", "intercept": "c"}, c=n_outputs)
             self.model_ = LinearProbe.from_arrays(arrays)
+            self._check_width(self.model_.coef.shape[1])
             return
         history = {k.removeprefix(_HISTORY): v for k, v in arrays.items() if k.startswith(_HISTORY)}
         state = {k: v for k, v in arrays.items() if not k.startswith(_HISTORY)}
         self.model_ = Ensemble.from_arrays(state, self.reading_)
+        self.model_.check(self.encoder_.config.replace(channels=self.n_channels_in_), n_outputs)
         if history:  # models of format 1 have none
             stopped_early = bool(history.pop("stopped_early"))
             self._set_history(history, stopped_early)
