@@ -14,7 +14,7 @@ with the same names in another order is put in order, and one with other names i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,6 +54,7 @@ Float64: TypeAlias = NDArray[np.float64]
 
 # Equal series in different rows of a batch may differ by this much, relative to the embedding's magnitude.
 _FLOAT32_ROUNDING = 1e-5
+_CHUNK_SIZE = 1024  # series embedded together for a prediction
 
 
 @dataclass(frozen=True)
@@ -271,6 +272,12 @@ def series_of(X: list[Array] | EmbeddedSeries) -> list[Array]:
 def take(X: list[Array] | EmbeddedSeries, indices: NDArray[np.intp]) -> list[Array] | EmbeddedSeries:
     """Return some of the series, with their embedding if there is one."""
     return X.take(indices) if isinstance(X, EmbeddedSeries) else [X[index] for index in indices]
+
+
+def chunks_of(X: list[Array] | EmbeddedSeries) -> Iterator[list[Array] | EmbeddedSeries]:
+    """Yield some of the series at a time: the embeddings of 100,000 series may take gigabytes."""
+    for start in range(0, len(X), _CHUNK_SIZE):
+        yield take(X, np.arange(start, min(start + _CHUNK_SIZE, len(X))))
 
 
 def _same_weights(one: NuTime, other: NuTime) -> bool:

@@ -152,7 +152,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         """Return the predicted number of each series."""
         given = self._read(X)
         if isinstance(self.model_, LinearProbe):
-            numbers = self.model_.logits(self._features(given, self.model_.coef.shape[1]))[:, 0]
+            numbers = self._probe_outputs(self.model_, given)[:, 0]
         else:
             numbers = self.model_.numbers(self.encoder_, series_of(given), self._probe_embedding(given)).mean(0)
         return np.asarray(self.target_mean_ + self.target_scale_ * numbers)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nutime.data.series import Array
 from nutime.estimators import storage
-from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, SeriesEstimator
+from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, SeriesEstimator, chunks_of
 from nutime.finetune.ensemble import Ensemble
 from nutime.finetune.linear import LinearProbe
 from nutime.finetune.train import FinetuneConfig
@@ -36,6 +37,11 @@ class SupervisedEstimator(SeriesEstimator):
         names = {field.name for field in fields(FinetuneConfig)}
         params = self.get_params(deep=False)
         return FinetuneConfig(**{name: value for name, value in params.items() if name in names})
+
+    def _probe_outputs(self, probe: LinearProbe, X: list[Array] | EmbeddedSeries) -> Float64:
+        """Return ``(n, outputs)`` of a probe, computed for some series at a time."""
+        count = probe.coef.shape[1]
+        return np.concatenate([probe.logits(self._features(part, count)) for part in chunks_of(X)])
 
     def _probe_embedding(self, X: Any) -> NDArray[np.float32] | None:
         """Return the embedding that probes beside fine-tuned models read, if it is known."""
