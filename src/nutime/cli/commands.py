@@ -485,7 +485,13 @@ def _check_model(model: str) -> None:
         raise ValueError(f"{model}: is not a folder saved by nutime fit, cluster or detect (no estimator.json)")
 
 
-def _check_engine(engine: Engine, workers: int | None, device: str | None, source: str, out: str) -> None:
+def _ray_options(workers: int | None, gpus: float | None, address: str | None) -> dict[str, Any]:
+    return {"workers": workers, "gpus": gpus or 0, "address": address}
+
+
+def _check_engine(
+    engine: Engine, workers: int | None, gpus: float | None, device: str | None, source: str, out: str
+) -> None:
     """Refuse options that the engine does not have."""
     from nutime.batch.results import writes_folder
     from nutime.batch.source import is_parquet
