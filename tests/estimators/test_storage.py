@@ -262,7 +262,9 @@ def test_an_encoder_with_weights_that_are_not_finite_is_refused(encoder, tmp_pat
     )
 
 
-@pytest.mark.parametrize("name", ["estimator.json", "estimator.safetensors", "encoder/config.json", "encoder"])
+@pytest.mark.parametrize(
+    "name", ["estimator.json", "estimator.safetensors", "encoder/model.safetensors", "encoder"]
+)
 def test_a_link_out_of_the_folder_is_not_followed(saved, copy, name):
     inside = copy / name
     shutil.rmtree(inside) if inside.is_dir() else inside.unlink()
