@@ -39,7 +39,7 @@ from pathlib import Path
 from nutime.encoder import NuTime
 from nutime.pretrain.loop import PretrainConfig, pretrain
 network = NuTime.from_pretrained(sys.argv[1]).config
-config = PretrainConfig(network=network, steps=60, batch=16, log_every=1, checkpoint_every=3)
+config = PretrainConfig(network=network, steps=12, batch=16, log_every=1, checkpoint_every=2)
 print("started", flush=True)
 pretrain(sys.argv[2], sys.argv[3], config, resume=True, device="cpu")
 """

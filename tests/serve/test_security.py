@@ -68,7 +68,7 @@ ATTACKS = {
     "two kinds of length": (chunked(BODY, **{"content-length": "5"}), b"400"),
     "a chunk of endless size": (message({**HEADERS, "transfer-encoding": "chunked"}, b"f" * 70_000), b"400"),
     "a gzip body": (with_length(gzip.compress(b" " * 10**7), **{"content-encoding": "gzip"}), b"415"),
-    "a gzip transfer": (with_length(BODY, **{"transfer-encoding": "gzip, chunked"}), b"501"),
+    "a gzip transfer": (with_length(BODY, **{"transfer-encoding": "gzip, chunked"}), b"400"),
     "lists without end": (with_length(b"[" * 900_000), b"422"),
     "lists in lists": (with_length(b'{"series": ' + b"[" * 900 + b"]" * 900 + b"}"), b"422"),
     "objects in objects": (with_length(b'{"series": ' * 9000), b"422"),

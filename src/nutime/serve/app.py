@@ -23,7 +23,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nutime.access import LOOPBACK, Access
+from nutime.access import LOOPBACK, Access, Refusal
 from nutime.batch.apply import result_columns
 from nutime.batch.results import Results
 from nutime.data.series import Array, SeriesSet, align
@@ -202,12 +202,16 @@ class _Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._access.refusal(Headers(scope=scope))
+        headers = Headers(scope=scope)
+        refusal = self._access.refusal(headers)
+        if refusal is None and "content-length" in headers and "transfer-encoding" in headers:
+            # A proxy might take the other one, and see other requests than this server.
+            refusal = Refusal(400, "give either content-length or transfer-encoding")
         if refusal is None:
             await self._app(scope, receive, bounded_send)
             return
-        headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
-        await JSONResponse({"detail": refusal.reason}, refusal.status, headers)(scope, receive, bounded_send)
+        extra = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
+        await JSONResponse({"detail": refusal.reason}, refusal.status, extra)(scope, receive, bounded_send)
 
 
 def create_app(model: Any, limits: Limits | None = None, access: Access | None = None) -> FastAPI:
