@@ -1,6 +1,7 @@
 """Writers leave the old or the new behind, never a mixture and never a stray file."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from nutime.atomic import replace_file, replace_folder
+from nutime.atomic import InUseError, new_folder, replace_file, replace_folder
 
 
 def test_a_file_appears_when_the_block_ends_and_with_the_usual_permissions(tmp_path):
@@ -107,3 +108,57 @@ def test_a_line_that_cannot_be_written_leaves_the_journal_as_it_was(tmp_path):
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "j"], capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
     assert (tmp_path / "j").read_text() == "a" * 30 + "\n" + "c" * 5 + "\n"
+
+
+def write_file(folder):
+    with replace_file(folder / "out") as file:
+        file.write(b"new")
+
+
+def write_folder(folder):
+    with replace_folder(folder / "out") as fresh:
+        (fresh / "a").write_text("new")
+
+
+HOLD = """
+import sys, time
+from nutime.atomic import replace_folder
+with replace_folder(sys.argv[1]):
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("write", [write_file, write_folder])
+def test_what_a_killed_writer_left_is_removed_by_the_next_one(tmp_path, write):
+    killed = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "out")], stdout=subprocess.PIPE)
+    killed.stdout.readline()
+    with replace_folder(tmp_path / "out") as fresh:  # the other writer lives: its folder is left alone
+        (fresh / "a").write_text("mine")
+    assert len(list(tmp_path.glob(".out.*"))) == 1
+    shutil.rmtree(tmp_path / "out")
+    killed.kill()
+    killed.communicate()
+    write(tmp_path)
+    assert list(tmp_path.glob(".out.*")) == []
+
+
+def test_a_new_folder_is_written_by_one_process_only(tmp_path):
+    with new_folder(tmp_path / "out") as first:
+        (first / "a").write_text("first")
+        with pytest.raises(InUseError, match="is writing it"), new_folder(tmp_path / "out"):
+            pass
+    assert (tmp_path / "out" / "a").read_text() == "first"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_new_folder_that_exists_at_the_end_is_not_touched(tmp_path):
+    def write_while_another_does():
+        with new_folder(tmp_path / "out") as fresh:
+            (fresh / "b").write_text("second")
+            (tmp_path / "out").mkdir()
+            (tmp_path / "out" / "a").write_text("first")
+
+    with pytest.raises(InUseError, match="has written it"):
+        write_while_another_does()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["a"]

@@ -28,7 +28,7 @@ from nutime import (
     NuTimeRegressor,
 )
 from nutime.cli.export import export
-from nutime.data.series import resample
+from nutime.data.series import SeriesSet, resample
 from nutime.export import CONTRACT, _Series, export_onnx, plan_export
 from nutime.model.reading import POOLS
 from nutime.version import own_version
@@ -464,3 +464,12 @@ def test_the_command_refuses_what_is_no_model_and_writes_nothing(tmp_path, model
 def test_without_onnx_the_extra_is_named(encoder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert "pip install 'nutime[onnx]'" in refusal(encoder, tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("strategy", ["probe", "finetune"])
+def test_names_of_channels_are_in_the_metadata(strategy):
+    X = np.random.default_rng(0).standard_normal((8, 2, 40))
+    data = SeriesSet(list(X), channel_names=["speed", "load"])
+    params = {"epochs": 1} if strategy == "finetune" else {}
+    classifier = NuTimeClassifier(strategy, NuTime(SMALL), random_state=0, **params).fit(data, [0, 1] * 4)
+    assert plan_export(classifier).about["channel_names"] == ["speed", "load"]

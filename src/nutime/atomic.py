@@ -3,6 +3,9 @@
 A file is written to a temporary folder beside it, flushed to disk and renamed. A folder is exchanged with the one
 it replaces in a single system call on Linux, so that neither a reader nor a crash ever meets parts of both. A
 journal grows by whole lines, each of them on disk before ``append`` returns.
+
+A process that is killed leaves its temporary folder behind. A living one holds a lock on it, so that the next
+writer of the same path knows which ones to remove.
 """
 
 from __future__ import annotations
@@ -12,12 +15,18 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import BinaryIO, Self
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_WRITING = ".writing"
+
+
+class InUseError(ValueError):
+    """Another process writes to the same place."""
 
 
 @contextmanager
@@ -27,8 +36,8 @@ def replace_file(path: str | Path) -> Iterator[BinaryIO]:
     Of a symbolic link, the file it points to is replaced.
     """
     path = Path(path).resolve()
-    with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as scratch:
-        fresh = Path(scratch, path.name)
+    with _scratch(path) as scratch:
+        fresh = scratch / path.name
         with fresh.open("wb") as file:
             yield file
             file.flush()
@@ -45,12 +54,11 @@ def replace_folder(folder: str | Path, *, keep: bool = True) -> Iterator[Path]:
     """
     folder = Path(folder).resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
-        fresh = Path(scratch, "new")
+    with _scratch(folder) as scratch:
+        fresh = scratch / "new"
         fresh.mkdir()
         yield fresh
-        for path in (*fresh.rglob("*"), fresh):
-            _sync(path)
+        _sync_tree(fresh)
         if folder.exists():
             if keep:
                 _keep_other_files(folder, fresh)
@@ -58,6 +66,95 @@ def replace_folder(folder: str | Path, *, keep: bool = True) -> Iterator[Path]:
         else:
             fresh.rename(folder)
     _sync(folder.parent)
+
+
+@contextmanager
+def new_folder(folder: str | Path) -> Iterator[Path]:
+    """Yield an empty folder that becomes ``folder``, which must not exist or must be empty.
+
+    Raises:
+        InUseError: another process writes it, or has written it when the block ends.
+    """
+    folder = Path(folder).resolve()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if any(not _is_abandoned(path) for path in _scratches(folder)):
+        raise InUseError(f"{folder}: another process is writing it; name another folder")
+    with _scratch(folder) as scratch:
+        fresh = scratch / "new"
+        fresh.mkdir()
+        yield fresh
+        _sync_tree(fresh)
+        try:
+            fresh.rename(folder)
+        except OSError:
+            raise InUseError(f"{folder}: another process has written it meanwhile; name another folder") from None
+    _sync(folder.parent)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process.
+
+    Raises:
+        InUseError: another process holds it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if _lock(descriptor) is False:
+            raise InUseError(f"{folder}: another process is using it; wait for its end, or name another folder")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _scratch(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside ``path``; those of killed processes are removed."""
+    for old in _scratches(path):
+        if _is_abandoned(old):
+            shutil.rmtree(old, ignore_errors=True)
+    while True:
+        scratch = Path(mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=_WRITING))
+        with suppress(FileNotFoundError):  # another process took it for abandoned before it was locked
+            descriptor = os.open(scratch, os.O_RDONLY)
+            if _lock(descriptor) is not False and scratch.exists():
+                break
+            os.close(descriptor)
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch)
+        os.close(descriptor)
+
+
+def _scratches(path: Path) -> list[Path]:
+    return list(path.parent.glob(f".{escape(path.name)}.*{_WRITING}"))
+
+
+def _is_abandoned(scratch: Path) -> bool:
+    try:
+        descriptor = os.open(scratch, os.O_RDONLY)
+    except FileNotFoundError:  # its writer has just ended
+        return True
+    try:
+        return _lock(descriptor) is True
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Return whether a lock was obtained, which lasts until the descriptor is closed; None without locks."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return None
+    return True
 
 
 class Journal:
@@ -73,15 +170,14 @@ class Journal:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115, open until close()
+        if _lock(self._file.fileno()) is False:
+            self.close()
+            raise InUseError(f"{path}: is open in another process; close that one first")
         try:
-            _lock(self._file)
             self._file.seek(0)
             complete, end, _ = self._file.read().rpartition(b"\n")
             self._size = len(complete + end)
             self.lines = complete.decode("utf-8").split("\n") if end else []
-        except BlockingIOError:
-            self.close()
-            raise ValueError(f"{path}: is open in another process; close that one first") from None
         except UnicodeDecodeError:
             self.close()
             raise ValueError(f"{path}: is not UTF-8 text; name another file") from None
@@ -112,14 +208,6 @@ class Journal:
         self.close()
 
 
-def _lock(file: BinaryIO) -> None:
-    """Lock a file until it is closed; raise ``BlockingIOError`` if another process has locked it."""
-    if sys.platform != "win32":
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 def _keep_other_files(old: Path, new: Path) -> None:
     for path in old.rglob("*"):
         kept = new / path.relative_to(old)
@@ -140,6 +228,11 @@ def _exchange(one: Path, other: Path) -> None:
     aside = one.with_name("old")
     other.rename(aside)
     one.rename(other)
+
+
+def _sync_tree(folder: Path) -> None:
+    for path in (*folder.rglob("*"), folder):
+        _sync(path)
 
 
 def _sync(path: Path) -> None:

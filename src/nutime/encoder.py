@@ -24,7 +24,7 @@ from nutime import hub, values
 from nutime.atomic import replace_folder
 from nutime.checks import check_number
 from nutime.data.series import Array, SeriesLike, as_series, read_input, resample
-from nutime.documents import one_line, read_document
+from nutime.documents import checksums, has_part, one_line, part_of, read_document
 from nutime.model.config import NuTimeConfig
 from nutime.model.decoder import Decoder
 from nutime.model.network import NuTimeNetwork
@@ -164,11 +164,12 @@ class NuTime(NuTimeNetwork):
             decoder: whether to write the decoder's weights too, if there are any.
         """
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
-        document = {"format": FORMAT, "network": json.loads(self.config.to_json())}
         with replace_folder(folder) as fresh:
             if decoder and self._decoder_weights is not None:
                 (fresh / _DECODER).write_bytes(save(self._decoder_weights))
             (fresh / _WEIGHTS).write_bytes(save(weights))
+            document = {"format": FORMAT, "network": json.loads(self.config.to_json())}
+            document |= checksums(fresh, sorted(path.name for path in fresh.iterdir()))
             (fresh / _CONFIG).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         return Path(folder)
 
@@ -190,8 +191,10 @@ class NuTime(NuTimeNetwork):
             return hub.load(cls.from_pretrained, str(name), **download)
         if download:
             raise ValueError(f"{', '.join(download)}: only for a hub id, and {str(name)!r} is not downloaded")
-        config = _read_config(folder / _CONFIG)
-        weights = _read_weights(folder / _WEIGHTS)
+        path = part_of(folder, _CONFIG)
+        document = read_document(path, "config", FORMAT)
+        config = _network_config(path, document)
+        weights = _read_weights(part_of(folder, _WEIGHTS, document))
         _check_size(folder, config, weights)
         with seeded(0):
             model = cls(config)
@@ -201,8 +204,8 @@ class NuTime(NuTimeNetwork):
             odd = sorted(key for key in expected | found if expected.get(key) != found.get(key))
             raise ValueError(f"{folder / _WEIGHTS}: does not fit its config.json, first at {odd[0]!r}")
         model.load_state_dict(weights)
-        if (folder / _DECODER).is_file():
-            model._decoder_weights = _read_weights(folder / _DECODER)
+        if has_part(folder, _DECODER, document):
+            model._decoder_weights = _read_weights(part_of(folder, _DECODER, document))
         return model
 
     def push_to_hub(self, hub_id: str, **options: Any) -> str:
@@ -248,8 +251,7 @@ def _find(name: str | Path) -> Path | None:
     )
 
 
-def _read_config(path: Path) -> NuTimeConfig:
-    document = read_document(path, "config", FORMAT)
+def _network_config(path: Path, document: dict[str, Any]) -> NuTimeConfig:
     try:
         return NuTimeConfig.from_dict(document.get("network"))
     except (ValueError, TypeError) as error:
@@ -258,9 +260,13 @@ def _read_config(path: Path) -> NuTimeConfig:
 
 def _read_weights(path: Path) -> dict[str, torch.Tensor]:
     try:
-        return dict(load_file(path))
+        weights = dict(load_file(path))
     except (OSError, SafetensorError, RuntimeError, KeyError, ValueError, TypeError) as error:
         raise ValueError(f"{path}: not readable as safetensors ({one_line(error)})") from None
+    for name, tensor in weights.items():
+        if not tensor.isfinite().all():
+            raise ValueError(f"{path}: {name!r} has values that are not finite")
+    return weights
 
 
 def _check_size(folder: Path, config: NuTimeConfig, weights: dict[str, torch.Tensor]) -> None:

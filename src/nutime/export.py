@@ -117,7 +117,9 @@ def plan_export(
     for name, value in (("pool", pool), ("length", length)):
         if value is not None:
             raise ValueError(f"{name} is for encoders; a {type(opened).__name__} has the one it was fitted with")
-    return _plan_estimator(opened)
+    plan = _plan_estimator(opened)
+    names = getattr(opened, "channel_names_in_", None)
+    return plan if names is None else plan._replace(about={**plan.about, "channel_names": names.tolist()})
 
 
 def _plan_encoder(encoder: NuTime, pool: str | None, length: int | None) -> Plan:

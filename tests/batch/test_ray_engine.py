@@ -13,6 +13,7 @@ from parquet_sets import walks, write_set
 from nutime.batch import results
 from nutime.batch import source as sources
 from nutime.batch.apply import apply_model
+from nutime.batch.ray_engine import _most_workers, apply_model_with_ray
 from nutime.batch.source import Source
 
 ray = pytest.importorskip("ray", reason="Ray is an extra: pip install 'nutime[ray]'")
@@ -31,7 +32,7 @@ with replace_file(sys.argv[1] + "/part-000002.parquet") as file:
 @pytest.fixture(scope="module", autouse=True)
 def two_workers():
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield
     ray.shutdown()
 
@@ -49,8 +50,6 @@ def worker_processes():
 
 
 def test_the_result_is_that_of_the_local_engine_also_when_a_worker_is_killed_midway(tmp_path, data, encoder):
-    from nutime.batch.ray_engine import apply_model_with_ray
-
     killed, seen = [], {"local": [], "ray": []}
 
     def kill_one(extent, columns):
@@ -75,6 +74,33 @@ def test_the_result_is_that_of_the_local_engine_also_when_a_worker_is_killed_mid
         assert pq.read_table(tmp_path / "ray" / name).equals(pq.read_table(tmp_path / "local" / name))
 
 
+@pytest.mark.slow
+def test_workers_share_a_gpu(tmp_path, data, encoder):
+    apply_model(encoder, data.chunks(), str(tmp_path / "local"))
+    apply_model_with_ray(encoder, data, str(tmp_path / "ray"), gpus=0.5)  # Ray only counts them: there may be none
+    assert pq.read_table(tmp_path / "ray").equals(pq.read_table(tmp_path / "local"))
+
+
+@pytest.mark.parametrize(
+    ("resources", "gpus", "count"),
+    [
+        ({"CPU": 4.0}, 0, 4),
+        ({}, 0, 1),
+        ({"CPU": 8.0, "GPU": 2.0}, 1, 2),
+        ({"CPU": 8.0, "GPU": 2.0}, 0.4, 4),
+        ({"CPU": 3.0, "GPU": 2.0}, 0.25, 3),
+        ({"CPU": 8.0, "GPU": 4.0}, 2, 2),
+    ],
+)
+def test_no_more_workers_than_find_a_place(resources, gpus, count):
+    assert _most_workers(resources, gpus) == count
+
+
+def test_more_gpus_than_there_are_is_one_line():
+    with pytest.raises(ValueError, match=r"^a worker needs 2 GPU\(s\), Ray has 1$"):
+        _most_workers({"CPU": 4.0, "GPU": 1.0}, 2)
+
+
 def test_what_a_killed_worker_had_begun_to_write_is_not_among_the_results(tmp_path):
     with results.open_folder(str(tmp_path / "out [1]")) as folder:
         died = subprocess.run([sys.executable, "-c", DIE_WRITING, folder], check=False)
@@ -86,8 +112,6 @@ def test_what_a_killed_worker_had_begun_to_write_is_not_among_the_results(tmp_pa
 
 
 def test_a_bad_series_is_one_line_and_leaves_nothing_behind(tmp_path, encoder):
-    from nutime.batch.ray_engine import apply_model_with_ray
-
     X = walks(20)
     X[13] = float("nan")
     folder = write_set(tmp_path / "in", X, files=1)

@@ -112,6 +112,8 @@ def test_sets_of_ucr112_have_equal_length():
 
 def test_names_are_those_that_aeon_downloads():
     names = pytest.importorskip("aeon.datasets.tsc_datasets")
+    if not hasattr(names, "UCR2019"):
+        pytest.skip("this aeon has other lists of names")
     assert {ARCHIVE[key].name for key in sublist("ucr128")} == set(names.UCR2019)
     assert {ARCHIVE[key].name for key in sublist("uea30")} == set(names.UEA)
 

@@ -1,13 +1,16 @@
 """Saved estimators: complete, exact, refused in one line where damaged, and readable for ever."""
 
 import json
+import os
 import shutil
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from older_formats import ANSWERS, FOLDER, series
+from safetensors.numpy import load_file, save
 from sklearn.base import clone
 
 from nutime.encoder import NuTime
@@ -136,7 +139,7 @@ def test_a_failure_while_saving_leaves_the_old_model_whole(estimator, tmp_path, 
     def full_disk(*given):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage, "save_file", full_disk)  # after the encoder has been written
+    monkeypatch.setattr(storage, "as_safetensors", full_disk)  # after the encoder has been written
     with pytest.raises(OSError, match="No space left"):
         other.save(folder)
     assert_same_outputs(outputs(storage.load(folder), X), expected)
@@ -193,8 +196,97 @@ def test_a_missing_file_is_refused_by_name(copy, name):
 def test_arrays_of_another_estimator_are_refused(encoder, copy, tmp_path):
     other = NuTimeClusterer(2, encoder, random_state=0).fit(waves()[0]).save(tmp_path / "other")
     shutil.copy(other / "estimator.safetensors", copy)
+    assert refusal(storage.load, copy).endswith("(its checksum differs)")
+    edit(copy, sha256=None)  # as older versions wrote it
     message = refusal(storage.load, copy)
     assert message == f"{copy / 'estimator.safetensors'}: does not fit estimator.json (KeyError: 'mean')"
+
+
+@pytest.mark.parametrize("name", ["estimator.safetensors", "encoder/model.safetensors", "encoder/config.json"])
+def test_files_of_two_models_do_not_mix(encoder, copy, tmp_path, name):
+    other = clone(NuTimeClassifier.load(copy)).set_params(encoder=NuTime(NuTime.from_pretrained(encoder).config))
+    X, y = waves()
+    shutil.copy(other.fit(X, 1 - y).save(tmp_path / "other") / name, copy / name)
+    assert "its checksum differs" in refusal(storage.load, copy)
+
+
+def test_a_folder_without_checksums_is_read(copy):
+    edit(copy, sha256=None)
+    config = json.loads((copy / "encoder" / "config.json").read_text())
+    del config["sha256"]
+    (copy / "encoder" / "config.json").write_text(json.dumps(config))
+    storage.load(copy)
+
+
+def change_arrays(folder, **changes):
+    path = folder / "estimator.safetensors"
+    path.write_bytes(save(load_file(path) | changes))
+    edit(folder, sha256=None)
+
+
+CHANGES = {
+    "NaN": ({"intercept": np.array([0.0, np.nan])}, "intercept has values that are not finite"),
+    "a class more": ({"intercept": np.zeros(3)}, "intercept has the shape (3,), expected (2)"),
+    "a feature less": ({"mean": np.zeros(5)}, "scale has the shape"),
+    "an axis more": ({"coef": np.zeros((2, 3, 4))}, "coef has the shape (2, 3, 4)"),
+}
+
+
+@pytest.mark.parametrize(("changes", "reason"), CHANGES.values(), ids=CHANGES)
+def test_arrays_that_do_not_fit_the_labels_or_each_other_are_refused(copy, changes, reason):
+    change_arrays(copy, **changes)
+    assert reason in refusal(storage.load, copy)
+
+
+def test_more_features_than_the_embedding_has_are_refused(copy):
+    wide = {"mean": np.zeros(9999), "scale": np.ones(9999), "coef": np.zeros((2, 9999))}
+    change_arrays(copy, **wide)
+    assert "reads 9999 features" in refusal(storage.load, copy)
+
+
+def test_fine_tuned_arrays_that_do_not_fit_are_refused(encoder, tmp_path):
+    folder = NuTimeClassifier("finetune", encoder, epochs=1, random_state=0).fit(*waves()).save(tmp_path / "model")
+    arrays = load_file(folder / "estimator.safetensors")
+    bent = {"head.bias": np.zeros((1, 3), np.float32), "probe.bias": np.full_like(arrays["probe.bias"], np.inf)}
+    for name, array in bent.items():
+        change_arrays(folder, **arrays | {name: array})
+        assert f"({'ValueError'}: {name} " in refusal(storage.load, folder)
+
+
+def test_an_encoder_with_weights_that_are_not_finite_is_refused(encoder, tmp_path):
+    model = NuTime.from_pretrained(encoder)
+    with torch.no_grad():
+        model.norm.weight[0] = torch.nan
+    assert "'norm.weight' has values that are not finite" in refusal(
+        NuTime.from_pretrained, model.save(tmp_path / "m")
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["estimator.json", "estimator.safetensors", "encoder/model.safetensors", "encoder"]
+)
+def test_a_link_out_of_the_folder_is_not_followed(saved, copy, name):
+    inside = copy / name
+    shutil.rmtree(inside) if inside.is_dir() else inside.unlink()
+    inside.symlink_to(saved / name)
+    assert "a link out of the folder" in refusal(storage.load, copy)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(copy):
+    for name in ("estimator.json", "encoder/model.safetensors"):
+        (copy / name).unlink()
+        os.mkfifo(copy / name)
+        assert f"{copy / name}: not a file" in refusal(storage.load if name[1] == "s" else open_encoder, copy)
+
+
+def open_encoder(folder):
+    return NuTime.from_pretrained(folder / "encoder")
+
+
+def test_saved_files_have_the_usual_permissions(saved, tmp_path):
+    (tmp_path / "plain").touch()
+    usual = (tmp_path / "plain").stat().st_mode
+    assert {path.stat().st_mode for path in saved.rglob("*") if path.is_file()} == {usual}
 
 
 JSON_VALUES = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers()) | st.just({"a": 1})

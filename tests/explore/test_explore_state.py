@@ -177,7 +177,6 @@ def test_all_of_many_series_have_a_cluster_and_a_score_fitted_on_a_sample(
     encoder, make_waves, finished, monkeypatch
 ):
     monkeypatch.setattr(state, "SAMPLE", 20)
-    monkeypatch.setattr(state, "_CHUNK_SIZE", 16)
     analysis = finished(Analysis(make_waves(50), encoder))
     assert analysis.sampled
     assert analysis.clusters.shape == analysis.scores.shape == (50,)

@@ -23,6 +23,7 @@ from nutime.atomic import replace_folder
 from nutime.batch.results import check_folder, check_output, open_results
 from nutime.data.corpus.store import Corpus, CorpusWriter
 from nutime.encoder import NuTime
+from nutime.estimators.detector import NuTimeDetector
 from nutime.model.config import NuTimeConfig
 from nutime.pretrain.checkpoint import checkpoints, load_newest, save_checkpoint
 
@@ -71,6 +72,18 @@ def test_a_disk_that_fills_up_leaves_the_model_that_was_there(tmp_path):
     with full_disk(2_000), pytest.raises(OSError), replace_folder(folder) as fresh:  # noqa: PT011
         NuTime(TINY).save(fresh)
     assert everything_in(tmp_path) == before
+
+
+def test_a_disk_that_fills_up_leaves_the_estimator_that_was_there(tmp_path):
+    X = np.random.default_rng(0).normal(size=(20, 30))
+    folder = NuTimeDetector(encoder=NuTime(TINY)).fit(X).save(tmp_path / "model")
+    before, expected = everything_in(tmp_path), NuTimeDetector.load(folder).predict(X)
+    sizes = sorted(len(content) for content in before.values())
+    for room in (100, sizes[1], sizes[-1] - 1):  # the first, a middle and the last file
+        with full_disk(room), pytest.raises(OSError):  # noqa: PT011
+            NuTimeDetector(encoder=NuTime(TINY)).fit(X + 1).save(folder)
+        assert everything_in(tmp_path) == before
+    assert (NuTimeDetector.load(folder).predict(X) == expected).all()
 
 
 def test_a_disk_that_fills_up_leaves_no_part_of_a_corpus(tmp_path):

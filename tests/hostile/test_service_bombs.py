@@ -60,6 +60,11 @@ BODIES = {
         lambda: b'{"series": [[' + b'"a",' * 25_000 + b'"' + b"x" * 30_000 + b'"]]}',
         "numbers and null only",
     ),
+    "names": (
+        JSON,
+        lambda: b'{"series": [[1]], "channels": [' + b'"a",' * 500_000 + b'"' + b"x" * 4_000_000 + b'"]}',
+        "numbers and null only",
+    ),
     "empty lists": (JSON, lambda: b'{"series": [[' + b"[]," * 2_700_000 + b"[]]]}", "more lists than"),
     "empty objects": (JSON, lambda: b'{"series": [' + b"{}," * 2_700_000 + b"{}]}", "numbers and null only"),
     "numbers": (JSON, lambda: b'{"series": [[' + b"1," * 4_000_000 + b"1]]}", "4000000 values"),

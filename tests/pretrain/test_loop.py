@@ -12,10 +12,11 @@ from safetensors.torch import load_file
 from tiny_recipe import TINY
 
 from nutime import NuTime
+from nutime.atomic import locked
 from nutime.data.corpus.build import synthesize_corpus
 from nutime.data.corpus.store import CorpusWriter
 from nutime.pretrain.checkpoint import checkpoints
-from nutime.pretrain.loop import NonFiniteLossError, pretrain
+from nutime.pretrain.loop import NonFiniteLossError, PretrainConfig, pretrain
 
 
 def weights(run):
@@ -32,8 +33,6 @@ def metrics(run):
 
 @pytest.fixture(scope="module")
 def uninterrupted(corpus, tmp_path_factory):
-    from nutime.pretrain.loop import PretrainConfig
-
     run = tmp_path_factory.mktemp("runs") / "uninterrupted"
     config = PretrainConfig(network=TINY, steps=12, batch=16, log_every=2, checkpoint_every=4)
     assert pretrain(corpus.path, run, config, device="cpu", probe=lambda network: 0.5)
@@ -106,10 +105,47 @@ def test_a_run_is_not_resumed_on_another_corpus(recipe, uninterrupted, tmp_path)
         pretrain(other.path, uninterrupted, resume=True, device="cpu")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"steps": 0},
+        {"steps": 1.5},
+        {"epochs": 0.0},
+        {"batch": 0},
+        {"learning_rate": -1.0},
+        {"learning_rate": float("nan")},
+        {"warmup": 2.0},
+        {"momentum": 5.0},
+        {"weight_decay": -0.1},
+        {"smallest_crop": 5.0},
+        {"smallest_crop": 0.0},
+        {"masked": 1.0},
+        {"seed": -1},
+        {"sampling": "largest"},
+    ],
+    ids=str,
+)
+def test_a_parameter_out_of_its_range_is_refused(change):
+    with pytest.raises(ValueError, match=f"^{next(iter(change))} must be "):
+        PretrainConfig(**change)
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "", '{"config": {}, "corpus": {}}', '{"config": {"network": 3}}'])
+def test_a_damaged_run_is_refused_in_one_line(corpus, tmp_path, content):
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(ValueError, match=r"run.json: not written by nutime, or damaged \(.+\)$"):
+        pretrain(corpus.path, tmp_path, resume=True, device="cpu")
+
+
+def test_a_run_in_use_is_not_resumed_by_another_process(corpus, uninterrupted):
+    with locked(uninterrupted), pytest.raises(ValueError, match="another process is using it"):
+        pretrain(corpus.path, uninterrupted, resume=True, device="cpu")
+
+
 def test_a_non_finite_loss_stops_the_run_and_names_the_batch(recipe, tmp_path):
     with CorpusWriter(tmp_path / "corpus") as writer:
         writer.add("huge", (torch.full((50,), 3e38).numpy() * (-1) ** torch.arange(50).numpy() for _ in range(20)))
-    poison = {"learning_rate": float("inf")}
+    poison = {"learning_rate": 1e38}
     with pytest.raises(NonFiniteLossError, match=r"loss of step \d+ is not finite; its batch starts with series"):
         pretrain(
             tmp_path / "corpus", tmp_path / "run", recipe.__class__(**{**vars(recipe), **poison}), device="cpu"

@@ -25,14 +25,14 @@ def walks(n=12, length=40, seed=0):
 
 
 @contextmanager
-def serving(model, *options):
-    """Yield a client of a service, and its process."""
-    command = [sys.executable, "-c", PROGRAM, str(model), "--port", "0", *map(str, options)]
+def serving(*arguments):
+    """Yield a client of a service, and its process; the arguments are models and options."""
+    command = [sys.executable, "-c", PROGRAM, *map(str, arguments), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline()
         assert line.startswith("http://127.0.0.1:"), process.stderr.read()
-        address = line.split()[0].rpartition("/")[0]
+        address = httpx.URL(line.split()[0]).copy_with(path="/")
         with httpx.Client(base_url=address, timeout=60) as client:
             while True:
                 try:

@@ -16,6 +16,7 @@ import torch
 from running import PROGRAM, TINY, serving, stream_of, walks
 
 from nutime import NuTime, NuTimeClassifier, NuTimeClusterer, NuTimeDetector, NuTimeRegressor
+from nutime.data.series import SeriesSet
 
 ARROW = "application/vnd.apache.arrow.stream"
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "serve_load.py"
@@ -131,6 +132,90 @@ def test_a_classifier_under_concurrent_requests_answers_as_it_does_serially(enco
     for values, answer in zip(series, answers, strict=True):
         expected = classifier.predict_proba(list(values))
         np.testing.assert_allclose(np.array([answer["p_a"], answer["p_b"]]).T, expected, rtol=0, atol=1e-6)
+
+
+# ---- names of channels --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def named(encoder, tmp_path_factory):
+    """Return a classifier with named channels and a client of two services in one process."""
+    X = np.stack([walks(16, seed=0), walks(16, seed=1) * 30], axis=1)
+    data = SeriesSet(list(X), channel_names=["vibration", "temperature [C]"])
+    classifier = NuTimeClassifier(encoder=encoder).fit(data, ["ok", "worn"] * 8)
+    folder = tmp_path_factory.mktemp("models")
+    models = f"wear={classifier.save(folder / 'wear')}", f"vectors={encoder.save(folder / 'vectors')}"
+    with serving(*models) as (client, _):
+        yield classifier, X, client
+
+
+def probabilities(answer):
+    return np.array([answer["p_ok"], answer["p_worn"]]).T
+
+
+def test_channels_in_another_order_are_put_in_order(named):
+    classifier, X, client = named
+    body = {"series": X[:, ::-1].tolist(), "channels": ["temperature [C]", "vibration"]}
+    answer = client.post("/models/wear/predict", json=body).json()
+    np.testing.assert_allclose(probabilities(answer), classifier.predict_proba(X), atol=1e-9)
+    unnamed = client.post("/models/wear/predict", json={"series": X.tolist()}).json()
+    assert unnamed == answer
+
+
+def test_columns_of_an_arrow_stream_are_put_in_order(named):
+    classifier, X, client = named
+    table = pa.table({"temperature [C]": list(X[:, 1]), "vibration": list(X[:, 0])})
+    answer = pa.ipc.open_stream(post_arrow(client, stream_of(table), "/models/wear/predict").content).read_all()
+    np.testing.assert_allclose(probabilities(answer.to_pydict()), classifier.predict_proba(X), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("channels", "words"),
+    [
+        (["vibration", "pressure"], "pressure"),
+        (["vibration"], "1 names for 2 channel(s)"),
+        (["vibration", "vibration"], "different names"),
+        (["vibration", 3], "different names"),
+        ("vibration", "different names"),
+        (None, "different names"),
+    ],
+    ids=str,
+)
+def test_other_names_are_refused_and_the_difference_is_named(named, channels, words):
+    _, X, client = named
+    body = {"series": X.tolist(), "channels": channels}
+    assert_refused(client.post("/models/wear/predict", json=body), 422, words)
+
+
+def test_text_among_the_values_is_refused_also_beside_names(named):
+    body = b'{"series": [[["1"], [2]]], "channels": ["vibration", "temperature [C]"]}'
+    response = named[2].post("/models/wear/predict", content=body, headers={"content-type": "application/json"})
+    assert_refused(response, 422, "numbers and null only")
+
+
+# ---- several models -----------------------------------------------------------------------------------
+
+
+def test_several_models_in_one_process_answer_at_their_own_paths(named, encoder):
+    _, X, client = named
+    answer = client.post("/models/vectors/embed", json={"series": X[:, 0].tolist()}).json()
+    np.testing.assert_array_equal(np.array(answer["e"], np.float32), encoder.embed(X[:, 0]))
+    assert client.post("/predict", json={"series": X.tolist()}).status_code == 404
+    assert client.post("/models/other/predict", json={"series": X.tolist()}).status_code == 404
+    about = client.get("/health").json()["models"]
+    assert about["wear"]["answers"] == "/models/wear/predict"
+    assert about["wear"]["channel_names"] == ["vibration", "temperature [C]"]
+    assert about["vectors"]["model"] == "NuTime"
+    assert client.get("/ready").json()["status"] == "ready"
+    assert "/models/wear/predict" in client.get("/docs").text
+
+
+@pytest.mark.parametrize("models", [["a", "b"], ["a=x", "a=y"], ["a=x", "../b=y"], ["a="]], ids=" ".join)
+def test_several_models_need_different_names(models):
+    command = [sys.executable, "-c", PROGRAM, *models]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "different names" in done.stderr
 
 
 # ---- refusals -----------------------------------------------------------------------------------------
@@ -297,5 +382,5 @@ def test_the_load_benchmark_prints_its_figures():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout.splitlines()[-1])
-    assert figures["errors"] == 0
+    assert (figures["errors"], figures["different"]) == (0, 0)
     assert figures["p99_ms"] > 0

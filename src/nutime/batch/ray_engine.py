@@ -33,6 +33,8 @@ def apply_model_with_ray(
     out: str,
     *,
     workers: int | None = None,
+    gpus: float = 0,
+    address: str | None = None,
     observe: Observe = ignore,
     **options: Any,
 ) -> None:
@@ -43,22 +45,23 @@ def apply_model_with_ray(
         source: the data set.
         out: a folder, which gets one ``.parquet`` file per piece, in the order of the input.
         options: those of :func:`~nutime.batch.apply.result_columns`.
-        workers: copies of the model, each on one CPU; at most and by default as many as there are CPUs.
+        workers: copies of the model, each on one CPU; at most and by default as many as find CPUs and GPUs.
+        gpus: GPUs per copy; several copies share one if it is below 1. Without, they compute on CPUs.
+        address: of a running cluster; else ``RAY_ADDRESS``, or the one Ray is connected to, or Ray starts here.
         observe: called after every piece, in the order of the input; vectors are replaced by zeros.
-
-    A running cluster is used where ``RAY_ADDRESS`` names one or Ray has been started; else Ray starts here.
     """
     pieces = source.pieces
-    with open_folder(out) as folder, _ray() as ray:
-        cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        count = min(workers or cpus, cpus, len(pieces))  # Ray would wait forever for a CPU that does not exist
+    with open_folder(out) as folder, _ray(address) as ray:
+        most = _most_workers(ray.cluster_resources(), gpus)
+        count = min(workers or most, most, len(pieces))
         files = ray.put(pack(model))
         plan = ray.data.from_items([piece._asdict() for piece in pieces], override_num_blocks=len(pieces))
         done = plan.map_batches(
             _Worker,
-            fn_constructor_args=(files, source, folder, options),
+            fn_constructor_args=(files, source, folder, options, "auto" if gpus else "cpu"),
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=count),
+            num_gpus=gpus,
             num_cpus=1,  # a worker that dies is started again by Ray Data, without a limit
         )
         for number, row in enumerate(done.iter_rows()):
@@ -67,13 +70,25 @@ def apply_model_with_ray(
             observe(Extent(*(int(row[name]) for name in Extent._fields)), _read_part(folder, number))
 
 
+def _most_workers(resources: dict[str, float], gpus: float) -> int:
+    """Return how many workers find a place: Ray would wait forever for a CPU or GPU that does not exist."""
+    cpus = max(1, int(resources.get("CPU", 1)))
+    if not gpus:
+        return cpus
+    available = int(resources.get("GPU", 0))
+    fitting = available * int(1 / gpus) if gpus <= 1 else int(available / gpus)
+    if fitting == 0:
+        raise ValueError(f"a worker needs {gpus:g} GPU(s), Ray has {available}")
+    return min(cpus, fitting)
+
+
 class _Worker:
     """A process with its own copy of the model."""
 
-    def __init__(self, files: Any, source: Source, folder: str, options: dict[str, Any]) -> None:
+    def __init__(self, files: Any, source: Source, folder: str, options: dict[str, Any], device: str) -> None:
         import ray
 
-        self.model = unpack(ray.get(files))
+        self.model = unpack(ray.get(files), device)
         self.source = source
         self.options = options
         self.folder = folder
@@ -102,14 +117,14 @@ def pack(model: Any) -> dict[str, bytes]:
         return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def unpack(files: dict[str, bytes]) -> Any:
-    """Load a model from what :func:`pack` returned."""
+def unpack(files: dict[str, bytes], device: str = "auto") -> Any:
+    """Load a model from what :func:`pack` returned, onto a device."""
     with TemporaryDirectory() as folder:
         for name, content in files.items():
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        return storage.open_model(folder)
+        return storage.open_model(folder, device)
 
 
 def _read_part(folder: str, number: int) -> Results:
@@ -128,8 +143,8 @@ def _read_part(folder: str, number: int) -> Results:
 
 
 @contextmanager
-def _ray() -> Iterator[Any]:
-    """Yield Ray without its messages, and shut it down if it was started here."""
+def _ray(address: str | None) -> Iterator[Any]:
+    """Yield Ray without its messages, and end what was started here."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no statistics
     try:
         import ray
@@ -138,7 +153,13 @@ def _ray() -> Iterator[Any]:
         raise ValueError(f"no module {error.name!r}; install Ray with: pip install 'nutime[ray]'") from None
     started_here = not ray.is_initialized()
     if started_here:
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        local = {} if address or os.environ.get("RAY_ADDRESS") else {"include_dashboard": False}
+        try:
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **local)
+        except ConnectionError as error:
+            raise ValueError(
+                f"{address or 'RAY_ADDRESS'}: no Ray cluster ({' '.join(str(error).split())})"
+            ) from None
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False

@@ -21,7 +21,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.atomic import replace_file, replace_folder
+from nutime.atomic import InUseError, new_folder, replace_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,12 +115,16 @@ def open_results(out: str) -> Iterator[Callable[[Results, int], None]]:
 
 @contextmanager
 def open_folder(out: str) -> Iterator[str]:
-    """Yield the address of an empty folder for parts, which becomes ``out`` if the block ends without an error."""
+    """Yield the address of an empty folder for parts, which becomes ``out`` if the block ends without an error.
+
+    Raises:
+        InUseError: another process writes results there, or has when the block ends.
+    """
     if "://" in out:
         with _renamed(out.rstrip("/")) as temporary:
             yield temporary
         return
-    with replace_folder(out) as fresh:
+    with new_folder(out) as fresh:
         yield str(fresh)
         for path in fresh.glob(".*"):  # written by a worker that died; another one has done its piece again
             shutil.rmtree(path)
@@ -190,6 +194,8 @@ def _renamed(address: str) -> Iterator[str]:
     temporary = str(system.unstrip_protocol(f"{home}/.{name}.{uuid4().hex}"))
     try:
         yield temporary
+        if system.isdir(path) and system.ls(path):
+            raise InUseError(f"{address}: another process has written it meanwhile; name another folder")
         system.mv(temporary, path, recursive=True)
     finally:
         if system.exists(temporary):

@@ -23,10 +23,12 @@ from nutime.cli.options import (
     Engine,
     EngineOption,
     Force,
+    Gpus,
     Input,
     Length,
     Output,
     Pool,
+    RayAddress,
     Save,
     Weights,
     Workers,
@@ -72,6 +74,8 @@ def embed(
     weights: Weights = SHIPPED,
     engine: EngineOption = Engine.LOCAL,
     workers: Workers = None,
+    gpus: Gpus = None,
+    address: RayAddress = None,
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
@@ -83,7 +87,7 @@ def embed(
     from nutime.cli import summaries
 
     _check_outputs(out, as_json, source)
-    _check_engine(engine, workers, device, source, out)
+    _check_engine(engine, workers, gpus, device, source, out)
     series = Source(source, read)
     first, chunks = series.opened()
     encoder = _load_encoder(weights, device)
@@ -92,7 +96,7 @@ def embed(
 
     with _errors_about(source):
         embedder = NuTimeEmbedder(encoder, pool=pool.value, length=length or "auto").fit(first.named_series)
-    document, page = _apply(embedder, series, chunks, out, engine, workers)
+    document, page = _apply(embedder, series, chunks, out, engine, _ray_options(workers, gpus, address))
     summaries.show({**document, "pool": embedder.reading_.pool}, page, as_json, out)
 
 
@@ -254,6 +258,8 @@ def predict(
     ] = None,
     engine: EngineOption = Engine.LOCAL,
     workers: Workers = None,
+    gpus: Gpus = None,
+    address: RayAddress = None,
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
@@ -269,7 +275,7 @@ def predict(
     from nutime.cli import summaries
 
     _check_outputs(out, as_json, source)
-    _check_engine(engine, workers, device, source, out)
+    _check_engine(engine, workers, gpus, device, source, out)
     if reject_below is not None and not 0 <= reject_below <= 1:
         raise typer.BadParameter("must be between 0 and 1", param_hint="--reject-below")
     _check_model(model)
@@ -291,7 +297,8 @@ def predict(
     if target in [*(first.data.channel_names or []), *(first.data.feature_names or [])]:
         raise ValueError(f"{source}: column {target!r} holds what the model predicts; give --label {target}")
     options = {"interval": interval, "reject_below": reject_below or 0}
-    document, page = _apply(estimator, series, chunks, out, engine, workers, **options)
+    ray = _ray_options(workers, gpus, address)
+    document, page = _apply(estimator, series, chunks, out, engine, ray, **options)
     summaries.show({**document, "model": model}, page, as_json, out)
 
 
@@ -365,6 +372,8 @@ def detect(
     weights: Weights = SHIPPED,
     engine: EngineOption = Engine.LOCAL,
     workers: Workers = None,
+    gpus: Gpus = None,
+    address: RayAddress = None,
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
@@ -378,7 +387,7 @@ def detect(
 
     inputs = [source, reference] if reference else [source]
     _check_outputs(out, as_json, *inputs, save=save, force=force)
-    _check_engine(engine, workers, device, source, out)
+    _check_engine(engine, workers, gpus, device, source, out)
     if engine == Engine.RAY and reference is None:
         raise typer.BadParameter("--engine ray needs normal series to train on", param_hint="--reference")
     series = Source(source, read)
@@ -397,7 +406,7 @@ def detect(
         embedded = EmbeddedSeries.embed(training.named_series, encoder, length=length or "auto", verbose=bar)
         detector = NuTimeDetector(contamination, encoder, length=length or "auto").fit(embedded)
     if reference:
-        document, page = _apply(detector, series, chunks, out, engine, workers)
+        document, page = _apply(detector, series, chunks, out, engine, _ray_options(workers, gpus, address))
     else:
         document, page = _write(detector, training, result_columns(detector, embedded), out)
         page.append(f"Trained on the same series, of which {summaries.percent(contamination)} count as anomalous.")
@@ -413,7 +422,7 @@ def _apply(
     chunks: Iterable[Chunk],
     out: str,
     engine: Engine,
-    workers: int | None,
+    ray: dict[str, Any],
     **options: Any,
 ) -> summaries.Pages:
     """Apply a model with the chosen engine, and summarise the results as JSON and as a page."""
@@ -435,7 +444,7 @@ def _apply(
             report(extents[0].series, total)
 
         if engine == Engine.RAY:
-            apply_model_with_ray(model, source, out, workers=workers, observe=observe, **options)
+            apply_model_with_ray(model, source, out, observe=observe, **ray, **options)
         else:
             apply_model(model, chunks, out, observe=observe, **options)
     document, page = summary.pages()
@@ -476,17 +485,23 @@ def _check_model(model: str) -> None:
         raise ValueError(f"{model}: is not a folder saved by nutime fit, cluster or detect (no estimator.json)")
 
 
-def _check_engine(engine: Engine, workers: int | None, device: str | None, source: str, out: str) -> None:
+def _ray_options(workers: int | None, gpus: float | None, address: str | None) -> dict[str, Any]:
+    return {"workers": workers, "gpus": gpus or 0, "address": address}
+
+
+def _check_engine(
+    engine: Engine, workers: int | None, gpus: float | None, device: str | None, source: str, out: str
+) -> None:
     """Refuse options that the engine does not have."""
     from nutime.batch.results import writes_folder
     from nutime.batch.source import is_parquet
 
     if engine == Engine.LOCAL:
-        if workers is not None:
-            raise typer.BadParameter("only --engine ray has them", param_hint="--workers")
+        if workers is not None or gpus is not None:
+            raise typer.BadParameter("only --engine ray has them", param_hint="--workers, --gpus")
         return
     if device is not None:
-        raise typer.BadParameter("the workers of --engine ray compute on CPUs", param_hint="--device")
+        raise typer.BadParameter("the workers of --engine ray compute on CPUs, or --gpus", param_hint="--device")
     if not (is_parquet(source) and writes_folder(out)):
         raise typer.BadParameter("reads Parquet and writes a folder of Parquet files only", param_hint="--engine")
 

@@ -80,6 +80,23 @@ Workers = Annotated[
         min=1, show_default=False, help="For --engine ray: copies of the model, one CPU each; else all CPUs."
     ),
 ]
+Gpus = Annotated[
+    float | None,
+    typer.Option(
+        min=0.01,
+        show_default=False,
+        help="For --engine ray: GPUs per copy of the model, 0.25 for a quarter; else none.",
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        envvar="RAY_ADDRESS",
+        show_default=False,
+        help="For --engine ray: address of a cluster; else Ray starts on this machine.",
+    ),
+]
 Device = Annotated[
     str | None, typer.Option(show_default=False, help="cpu, cuda …; a GPU where there is one unless given.")
 ]

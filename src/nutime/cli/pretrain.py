@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import sys
 from pathlib import Path
@@ -52,10 +51,6 @@ def pretrain(
     Example: `nutime pretrain corpus -o run --epochs 20`
     Many GPUs: `torchrun --nproc-per-node 8 -m nutime pretrain corpus -o run`
     """
-    if sampling not in ("size", "sqrt", "uniform"):
-        raise typer.BadParameter("use size, sqrt or uniform", param_hint="--sampling")
-    if not epochs > 0:
-        raise typer.BadParameter("must be above 0", param_hint="--epochs")
     given = {name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"}  # type: ignore[union-attr]
     if {"epochs", "steps"} <= given:
         raise typer.BadParameter("choose one of them", param_hint="--epochs, --steps")
@@ -65,23 +60,26 @@ def pretrain(
     from nutime.pretrain.monitor import linear_probe_on, probe_data
 
     changes = _network_fields(network or [])
-    config = loop.PretrainConfig(
-        network=NuTimeConfig(**changes),
-        epochs=epochs,
-        steps=steps,
-        batch=batch,
-        learning_rate=learning_rate,
-        smallest_crop=smallest_crop,
-        rescale=rescale,
-        pool=pool,
-        masked=masked,
-        contrast=contrast,
-        sampling=sampling,  # type: ignore[arg-type]
-        seed=seed,
-        log_every=log_every,
-        probe_every=probe_every,
-        checkpoint_every=checkpoint_every,
-    )
+    try:
+        config = loop.PretrainConfig(
+            network=NuTimeConfig(**changes),
+            epochs=epochs,
+            steps=steps,
+            batch=batch,
+            learning_rate=learning_rate,
+            smallest_crop=smallest_crop,
+            rescale=rescale,
+            pool=pool,
+            masked=masked,
+            contrast=contrast,
+            sampling=sampling,  # type: ignore[arg-type]
+            seed=seed,
+            log_every=log_every,
+            probe_every=probe_every,
+            checkpoint_every=checkpoint_every,
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
     if resume:
         _refuse_other_options(out, config, given - {"network"}, changes)
     first = int(os.environ.get("RANK", "0")) == 0
@@ -110,10 +108,12 @@ def _refuse_other_options(out: Path, config: PretrainConfig, given: set[str], ne
         given: names of those on the command line.
         network: fields of the network on the command line.
     """
-    path = out / "run.json"
-    if not path.is_file():
+    from nutime.pretrain.loop import stored_run
+
+    run = stored_run(out)
+    if run is None:
         return
-    stored = json.loads(path.read_text(encoding="utf-8"))["config"]
+    stored = run["config"]
     values = dataclasses.asdict(config)
     options = [(name, values[name], stored.get(name)) for name in values if name in given]
     options = [(f"--{name.replace('_', '-')} ", value, before) for name, value, before in options]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,12 +16,13 @@ DEFAULTS = Limits()
 
 
 def serve(
-    model: Annotated[
-        str,
+    models: Annotated[
+        list[str],
         typer.Argument(
-            metavar="MODEL_DIR",
+            metavar="MODEL_DIR|NAME=MODEL_DIR…",
             show_default=False,
-            help="Folder saved by fit, cluster or detect; or an encoder: a folder or a shipped one (nutime-base).",
+            help="Folder saved by fit, cluster or detect; or an encoder: a folder or a shipped one (nutime-base). "
+            "Several models have names: NAME=MODEL_DIR.",
         ),
     ],
     host: Annotated[str, typer.Option(help="Address to listen on; by default this machine only.")] = ("127.0.0.1"),
@@ -60,10 +63,12 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: POST series as JSON or Arrow to /embed, /predict or /detect, as fits the model.
 
+    Several models, NAME=MODEL_DIR each, are at /models/NAME/predict and so on.
     /docs describes the endpoints. SIGTERM or Ctrl-C lets requests in progress finish.
 
     Example: `nutime serve model --port 8000`
     """
+    folders = _by_name(models)
     access = Access.to(host, allow_host or (), token)
     try:
         from nutime.serve.server import run
@@ -86,4 +91,18 @@ def serve(
         connections=max_connections,
         header_seconds=header_timeout,
     )
-    run(open_model(model, usable_device(device)), host, port, limits, access)
+    opened = {name: open_model(folder, usable_device(device)) for name, folder in folders.items()}
+    run(opened, host, port, limits, access)
+
+
+def _by_name(models: list[str]) -> dict[str, str]:
+    """Return the folders of models by name; a single model may have none."""
+    if len(models) == 1 and ("=" not in models[0] or Path(models[0]).exists()):
+        return {"": models[0]}
+    pairs = [re.fullmatch(r"(\w[\w.-]*)=(.+)", model, re.ASCII) for model in models]
+    folders = {pair[1]: pair[2] for pair in pairs if pair}
+    if len(folders) < len(models):
+        raise typer.BadParameter(
+            "several models need different names, each NAME=MODEL_DIR", param_hint="MODEL_DIR"
+        )
+    return folders

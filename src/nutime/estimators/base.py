@@ -14,7 +14,7 @@ with the same names in another order is put in order, and one with other names i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,7 +45,7 @@ from nutime.data.series import (
 from nutime.devices import usable_device
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators import storage
-from nutime.finetune.linear import probe_features
+from nutime.finetune.linear import embedding_size, probe_features
 from nutime.model.reading import AUTO, AUTO_POOLS, Length, Reading
 from nutime.progress import Report
 
@@ -54,6 +54,7 @@ Float64: TypeAlias = NDArray[np.float64]
 
 # Equal series in different rows of a batch may differ by this much, relative to the embedding's magnitude.
 _FLOAT32_ROUNDING = 1e-5
+_CHUNK_SIZE = 1024  # series embedded together for a prediction
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,9 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
 
     #: The attributes, arrays or floats, that together with the encoder are the fitted state.
     _fitted: ClassVar[tuple[str, ...]] = ()
+    #: Shapes of the arrays and of the scalars that must be finite, for
+    #: :func:`~nutime.estimators.storage.check_arrays`; others are scalars of any value.
+    _shapes: ClassVar[Mapping[str, str]] = {}
 
     def save(self, folder: str | Path) -> Path:
         """Write the fitted estimator and its encoder as :mod:`~nutime.estimators.storage` describes."""
@@ -140,8 +144,18 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _restore(self, arrays: Arrays) -> None:
         """Set the fitted state from the result of :meth:`_arrays`; a ``KeyError`` names what is missing."""
-        for name in self._fitted:
-            setattr(self, name, arrays[name] if arrays[name].ndim else arrays[name].item())
+        # In files, scalars are arrays of one value.
+        given = {name: arrays[name] for name in self._fitted}
+        state = {name: array if self._shapes.get(name) else array.reshape(()) for name, array in given.items()}
+        storage.check_arrays(state, self._shapes)
+        for name, array in state.items():
+            setattr(self, name, array if array.ndim else array.item())
+
+    def _check_width(self, n_features: int) -> None:
+        """Raise ValueError if a loaded model reads more features than the embedding has."""
+        size = embedding_size(self.encoder_.config, self.reading_, self.n_channels_in_)
+        if n_features > size:
+            raise ValueError(f"it reads {n_features} features of an embedding of {size}")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -227,6 +241,10 @@ class StandardisedEstimator(SeriesEstimator):
         self.mean_, self.scale_ = scaler.mean_, np.where(scaler.scale_ > rounding, scaler.scale_, 1)
         return (embedding - self.mean_) / self.scale_
 
+    def _restore(self, arrays: Arrays) -> None:
+        super()._restore(arrays)
+        self._check_width(len(self.mean_))
+
     def _points(self, X: SeriesLike | EmbeddedSeries) -> Float64:
         """Return the standardised embedding of the ``X`` of a fitted estimator."""
         return (self._features(self._read(X), len(self.mean_)) - self.mean_) / self.scale_
@@ -254,6 +272,12 @@ def series_of(X: list[Array] | EmbeddedSeries) -> list[Array]:
 def take(X: list[Array] | EmbeddedSeries, indices: NDArray[np.intp]) -> list[Array] | EmbeddedSeries:
     """Return some of the series, with their embedding if there is one."""
     return X.take(indices) if isinstance(X, EmbeddedSeries) else [X[index] for index in indices]
+
+
+def chunks_of(X: list[Array] | EmbeddedSeries) -> Iterator[list[Array] | EmbeddedSeries]:
+    """Yield some of the series at a time: the embeddings of 100,000 series may take gigabytes."""
+    for start in range(0, len(X), _CHUNK_SIZE):
+        yield take(X, np.arange(start, min(start + _CHUNK_SIZE, len(X))))
 
 
 def _same_weights(one: NuTime, other: NuTime) -> bool:

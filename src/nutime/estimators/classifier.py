@@ -176,7 +176,7 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
     def _logits(self, X: SeriesLike | EmbeddedSeries) -> Float64:
         given = self._read(X)
         if isinstance(self.model_, LinearProbe):
-            return self.model_.logits(self._features(given, self.model_.coef.shape[1]))
+            return self._probe_outputs(self.model_, given)
         return self.model_.logits(self.encoder_, series_of(given), self._probe_embedding(given))
 
 

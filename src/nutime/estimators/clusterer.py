@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -53,6 +53,7 @@ class NuTimeClusterer(
     cluster_centers_: Float64
     silhouette_: float
     _fitted = ("mean_", "scale_", "cluster_centers_", "labels_", "silhouette_")
+    _shapes: ClassVar = {"mean_": "d", "scale_": "d", "cluster_centers_": "kd", "labels_": "n"}
 
     def __init__(
         self,

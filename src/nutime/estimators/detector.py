@@ -12,7 +12,7 @@ threshold for 5 %; they would be 66, 21 and 9 % without this (nine sets of the U
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ EQUAL = 1 - 1e-6
 _MIN_VARIANCE = 1e-8
 # Scores below count as 0: interpolation between subnormal numbers would overflow.
 _MIN_SCORE = 1e-290
+_CHUNK_SIZE = 4096  # series compared with the support vectors together
 
 
 class NuTimeDetector(OutlierMixin, StandardisedEstimator):  # type: ignore[misc]
@@ -77,6 +78,16 @@ class NuTimeDetector(OutlierMixin, StandardisedEstimator):  # type: ignore[misc]
         "score_levels_",
         "score_ranks_",
     )
+    _shapes: ClassVar = {
+        "mean_": "d",
+        "scale_": "d",
+        "support_vectors_": "vd",
+        "dual_coef_": "v",
+        "gamma_": "",
+        "offset_": "",
+        "score_levels_": "r",
+        "score_ranks_": "r",
+    }
 
     def __init__(
         self,
@@ -152,6 +163,11 @@ class NuTimeDetector(OutlierMixin, StandardisedEstimator):  # type: ignore[misc]
         return np.asarray(-np.log(np.maximum(similarity, _MIN_SCORE)))
 
     def _similarity(self, points: Float64) -> Float64:
+        # The kernel has one row per series and one column per support vector.
+        parts = np.split(points, range(_CHUNK_SIZE, len(points), _CHUNK_SIZE))
+        return np.concatenate([self._chunk_similarity(part) for part in parts])
+
+    def _chunk_similarity(self, points: Float64) -> Float64:
         kernel = rbf_kernel(points, self.support_vectors_, self.gamma_)
         own = np.where(kernel.max(1) > self.itself_, self.dual_coef_[kernel.argmax(1)], 0)
         own[own == 1] = 0  # a single support vector has no others

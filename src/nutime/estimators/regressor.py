@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from nutime.checks import check_number
 from nutime.data.series import Array, SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
+from nutime.estimators import storage
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, series_of, take
 from nutime.estimators.explanation import explain
 from nutime.estimators.supervised import SupervisedEstimator, check_weights
@@ -152,7 +153,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         """Return the predicted number of each series."""
         given = self._read(X)
         if isinstance(self.model_, LinearProbe):
-            numbers = self.model_.logits(self._features(given, self.model_.coef.shape[1]))[:, 0]
+            numbers = self._probe_outputs(self.model_, given)[:, 0]
         else:
             numbers = self.model_.numbers(self.encoder_, series_of(given), self._probe_embedding(given)).mean(0)
         return np.asarray(self.target_mean_ + self.target_scale_ * numbers)
@@ -197,8 +198,11 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
 
     def _restore(self, arrays: Arrays) -> None:
         super()._restore({name: array for name, array in arrays.items() if name not in _STATE})
-        for name in _STATE:
-            setattr(self, name, arrays[name] if arrays[name].ndim else arrays[name].item())
+        shapes = {"target_mean_": "", "target_scale_": "", "residuals_": "n", "residual_weights_": "n"}
+        state = {name: arrays[name] if axes else arrays[name].reshape(()) for name, axes in shapes.items()}
+        storage.check_arrays(state, shapes)
+        for name, array in state.items():
+            setattr(self, name, array if array.ndim else array.item())
 
 
 def _check_targets(y: Any, n_series: int) -> Float64:

@@ -2,7 +2,7 @@
 
 ::
 
-    estimator.json          format, class, parameters, labels
+    estimator.json          format, class, parameters, labels, checksums of the other files
     estimator.safetensors   the fitted state, as arrays
     encoder/                the encoder, as written by NuTime.save
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -21,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
+from safetensors.numpy import save as as_safetensors
 
 from nutime.atomic import replace_folder
 from nutime.devices import usable_device
-from nutime.documents import one_line, read_document
+from nutime.documents import checksums, one_line, part_of, read_document
 from nutime.encoder import NuTime, shipped_weights
 from nutime.model.config import NuTimeConfig
 from nutime.model.reading import Reading, points_for
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 #: Raised when what is written can no longer be read by older versions.
 FORMAT = 3
 DOCUMENT, _ARRAYS, _ENCODER = "estimator.json", "estimator.safetensors", "encoder"
+_ENCODER_CONFIG = f"{_ENCODER}/config.json"  # it has the checksum of the encoder's weights
 _HOMES = {
     "NuTimeClassifier": "nutime.estimators.classifier",
     "NuTimeClusterer": "nutime.estimators.clusterer",
@@ -77,7 +80,8 @@ def save(estimator: SeriesEstimator, folder: str | Path) -> Path:
     arrays = {name: np.ascontiguousarray(array) for name, array in estimator._arrays().items()}
     with replace_folder(folder) as fresh:
         estimator.encoder_.save(fresh / _ENCODER, decoder=False)
-        save_file(arrays, fresh / _ARRAYS)
+        (fresh / _ARRAYS).write_bytes(as_safetensors(arrays))  # save_file would make it private to its owner
+        document |= checksums(fresh, [_ARRAYS, _ENCODER_CONFIG])
         (fresh / DOCUMENT).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     return Path(folder)
 
@@ -85,7 +89,7 @@ def save(estimator: SeriesEstimator, folder: str | Path) -> Path:
 def load(folder: str | Path, device: torch.device | str = "auto") -> Any:
     """Read an estimator of whichever class was saved in ``folder``, to compute on a device."""
     folder = Path(folder)
-    path = folder / DOCUMENT
+    path = part_of(folder, DOCUMENT)
     document = read_document(path, "estimator", FORMAT)
     if document["format"] < 2:
         warnings.warn(
@@ -93,7 +97,8 @@ def load(folder: str | Path, device: torch.device | str = "auto") -> Any:
             "than the encoder's length may differ from that version's. Fit it again",
             stacklevel=2,
         )
-    arrays = _read_arrays(folder / _ARRAYS)
+    arrays = _read_arrays(part_of(folder, _ARRAYS, document))
+    part_of(folder, _ENCODER_CONFIG, document)
     encoder = NuTime.from_pretrained(folder / _ENCODER).to(usable_device(device))
     try:
         home = import_module(_HOMES[document["class"]])
@@ -124,6 +129,29 @@ def open_model(name: str | Path, device: torch.device | str = "auto") -> Any:
     """Load an encoder by shipped name, folder or hub id, or an estimator from its folder, onto a device."""
     fitted = str(name) not in shipped_weights() and Path(name, DOCUMENT).is_file()
     return load(name, device) if fitted else NuTime.from_pretrained(name).to(usable_device(device))
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, str], **sizes: int) -> None:
+    """Check that loaded arrays are finite and that their shapes agree.
+
+    Args:
+        arrays: the arrays.
+        shapes: one letter per axis by name of the array; axes with the same letter have the same size.
+        sizes: sizes that are known, by letter.
+
+    Raises:
+        ValueError: one line that names the array. A ``KeyError`` names a missing one.
+    """
+    for name, axes in shapes.items():
+        shape = arrays[name].shape
+        agree = len(shape) == len(axes) and all(
+            sizes.setdefault(axis, size) == size for axis, size in zip(axes, shape, strict=True)
+        )
+        if not agree:
+            expected = ", ".join(str(sizes.get(axis, axis)) for axis in axes)
+            raise ValueError(f"{name} has the shape {shape}, expected ({expected})")
+        if not np.isfinite(arrays[name]).all():
+            raise ValueError(f"{name} has values that are not finite")
 
 
 def _reading(document: dict[str, Any], config: NuTimeConfig) -> Reading:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, SeriesEstimator
+from nutime.data.series import Array
+from nutime.estimators import storage
+from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, SeriesEstimator, chunks_of
 from nutime.finetune.ensemble import Ensemble
 from nutime.finetune.linear import LinearProbe
 from nutime.finetune.train import FinetuneConfig
@@ -36,6 +38,11 @@ class SupervisedEstimator(SeriesEstimator):
         params = self.get_params(deep=False)
         return FinetuneConfig(**{name: value for name, value in params.items() if name in names})
 
+    def _probe_outputs(self, probe: LinearProbe, X: list[Array] | EmbeddedSeries) -> Float64:
+        """Return ``(n, outputs)`` of a probe, computed for some series at a time."""
+        count = probe.coef.shape[1]
+        return np.concatenate([probe.logits(self._features(part, count)) for part in chunks_of(X)])
+
     def _probe_embedding(self, X: Any) -> NDArray[np.float32] | None:
         """Return the embedding that probes beside fine-tuned models read, if it is known."""
         return X.embedding if isinstance(X, EmbeddedSeries) else None
@@ -50,12 +57,16 @@ class SupervisedEstimator(SeriesEstimator):
         return self.model_.arrays() | {_HISTORY + name: values for name, values in history.items()}
 
     def _restore(self, arrays: Arrays) -> None:
+        n_outputs = len(self.classes_) if hasattr(self, "classes_") else 1
         if self.strategy == "probe":
+            storage.check_arrays(arrays, {"mean": "d", "scale": "d", "coef": "cd", "intercept": "c"}, c=n_outputs)
             self.model_ = LinearProbe.from_arrays(arrays)
+            self._check_width(self.model_.coef.shape[1])
             return
         history = {k.removeprefix(_HISTORY): v for k, v in arrays.items() if k.startswith(_HISTORY)}
         state = {k: v for k, v in arrays.items() if not k.startswith(_HISTORY)}
         self.model_ = Ensemble.from_arrays(state, self.reading_)
+        self.model_.check(self.encoder_.config.replace(channels=self.n_channels_in_), n_outputs)
         if history:  # models of format 1 have none
             stopped_early = bool(history.pop("stopped_early"))
             self._set_history(history, stopped_early)

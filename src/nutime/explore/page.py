@@ -153,7 +153,7 @@ def _open_data(app: Dash, analyses: Analyses, sets: Sequence[str]) -> None:
             {"label": "t-SNE", "value": "tsne", "disabled": not analysis.allows_tsne},
         ]
         colours = ["cluster", "anomaly"] if collection.labels is None else ["label", "cluster", "anomaly"]
-        channels = [{"label": f"channel {index}", "value": index} for index in range(collection.channels)]
+        channels = [{"label": name, "value": index} for index, name in enumerate(collection.channel_names)]
         alone = collection.channels == 1
         return (
             *("open", layout.summary(collection), channels, 0, alone),

@@ -45,7 +45,6 @@ MAX_CLASSES = 50
 #: Open data sets; the least recently used beyond them is closed.
 MAX_OPEN = 8
 _POOL = "cls+mean"
-_CHUNK_SIZE = 4096  # series scored together: the kernel has one row per series and one column per support vector
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,7 @@ class Collection:
         series: ``(channels, length)`` each.
         labels: class of each series, None if the file has no labels.
         ids: id of each series, None if the file has no ids.
+        channel_names: name of each channel; "channel 0" and so on if the file has no names.
         interpolated: number of interpolated missing values.
     """
 
@@ -64,11 +64,17 @@ class Collection:
     series: list[Array]
     labels: NDArray[np.str_] | None = None
     ids: Sequence[str] | None = None
+    channel_names: Sequence[str] = ()
     interpolated: int = 0
 
     @classmethod
     def of(
-        cls, name: str, values: Any, labels: NDArray[np.str_] | None = None, ids: Sequence[str] | None = None
+        cls,
+        name: str,
+        values: Any,
+        labels: NDArray[np.str_] | None = None,
+        ids: Sequence[str] | None = None,
+        channel_names: Sequence[str] | None = None,
     ) -> Collection:
         """Return a collection of series in any form of :mod:`nutime.data.series`."""
         try:
@@ -77,7 +83,8 @@ class Collection:
             raise ValueError(f"{name}: {error}") from None
         missing = sum(int(np.isnan(given).sum()) for given in values)
         padding = sum(np.size(given) for given in values) - sum(kept.size for kept in series)
-        return cls(name, series, labels, ids, missing - padding)
+        names = channel_names or [f"channel {index}" for index in range(len(series[0]))]
+        return cls(name, series, labels, ids, names, missing - padding)
 
     @property
     def channels(self) -> int:
@@ -101,7 +108,7 @@ def open_collection(source: str | Path, **options: Any) -> Collection:
     path = Path(source)
     if path.is_file() or is_series_file(path) or is_many(path):
         table = read_file(path, **options)
-        return Collection.of(path.name, table.series, table.labels, table.ids)
+        return Collection.of(path.name, table.series, table.labels, table.ids, table.channel_names)
     if options:
         raise ValueError(f"{source}: no such file; labels and columns can be chosen in files only")
     return open_set(str(source))
@@ -289,8 +296,7 @@ class Analysis:
             return
         self._stage = Stage("scoring anomalies")
         detector = self._detector = NuTimeDetector(encoder=self._encoder, pool=_POOL).fit(self._sample)
-        chunks = np.array_split(np.arange(len(self)), -(-len(self) // _CHUNK_SIZE))
-        self.scores = np.concatenate([detector.anomaly_score(self._embedded.take(chunk)) for chunk in chunks])
+        self.scores = detector.anomaly_score(self._embedded)
 
     def _cluster(self) -> None:
         if len(self) < 3:

@@ -68,6 +68,25 @@ class Ensemble:
         """Return parameters and statistics by name."""
         return {name: tensor.cpu().numpy() for name, tensor in (self.state | {"center": self.center}).items()}
 
+    def check(self, config: NuTimeConfig, n_outputs: int) -> None:
+        """Raise ValueError unless all tensors are finite and fit networks of a config and a number of outputs."""
+        size = pooled_size(config, POOL)
+        with torch.device("meta"):  # shapes without memory
+            model = nn.ModuleDict({"encoder": NuTime(config), "head": nn.Linear(size, n_outputs)})
+        expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+        if "probe.weight" in self.state:
+            features = self.state["probe.weight"].shape[-1]
+            expected |= {"probe.weight": (n_outputs, features), "probe.bias": (n_outputs,)}
+            size += features
+        expected["center"] = (2, size)
+        tensors = self.state | {"center": self.center}
+        for name in sorted(expected | tensors):
+            found = tuple(tensors[name].shape) if name in tensors else None
+            if name not in expected or found != (len(self.center), *expected[name]):
+                raise ValueError(f"{name} has the shape {found}, which does not fit {n_outputs} outputs")
+            if not tensors[name].isfinite().all():
+                raise ValueError(f"{name} has values that are not finite")
+
     def logits(
         self, encoder: NuTime, series: list[Array], embedding: NDArray[np.float32] | None = None
     ) -> Float64:

@@ -14,17 +14,19 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import distributed, nn
 
-from nutime.atomic import replace_file
+from nutime.atomic import locked, replace_file
+from nutime.checks import check_number
 from nutime.data.corpus.store import Corpus
 from nutime.devices import usable_device
+from nutime.documents import one_line
 from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import NuTimeNetwork
@@ -36,8 +38,21 @@ from nutime.pretrain.schedule import Schedule
 from nutime.pretrain.step import PretrainStep, StepConfig
 from nutime.version import versions
 
+_DOCUMENT = "run.json"
 #: A spread below this is reported as collapse.
 COLLAPSE = 0.05
+#: Of the parameters of a run that are not integers.
+_INTERVALS = {
+    "epochs": "(0, inf)",
+    "learning_rate": "(0, inf)",
+    "warmup": "[0, 1]",
+    "momentum": "[0, 1]",
+    "weight_decay": "[0, inf)",
+    "smallest_crop": "(0, 1]",
+    "rescale": "[0, inf)",
+    "masked": "[0, 1)",
+    "contrast": "[0, inf)",
+}
 #: Steps after which distributed processes agree on whether to stop.
 _AGREE_EVERY = 10
 
@@ -70,6 +85,17 @@ class PretrainConfig:
     probe_every: int = 1000
     checkpoint_every: int = 1000
 
+    def __post_init__(self) -> None:
+        for name, interval in _INTERVALS.items():
+            check_number(name, getattr(self, name), interval)
+        for name in ("batch", "log_every", "probe_every", "checkpoint_every"):
+            check_number(name, getattr(self, name), "[1, inf)", integer=True)
+        check_number("seed", self.seed, "[0, inf)", integer=True)
+        if self.steps is not None:
+            check_number("steps", self.steps, "[1, inf)", integer=True)
+        if self.sampling not in get_args(Sampling):
+            raise ValueError(f"sampling must be one of {', '.join(get_args(Sampling))}; got {self.sampling!r}")
+
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> PretrainConfig:
         """Read what ``dataclasses.asdict`` made."""
@@ -78,7 +104,9 @@ class PretrainConfig:
 
     def steps_for(self, corpus_size: int) -> int:
         """Return the number of steps of the run."""
-        return self.steps or max(1, round(self.epochs * corpus_size / self.batch))
+        if self.steps is not None:
+            return self.steps
+        return max(1, round(self.epochs * corpus_size / self.batch))
 
 
 @dataclass(frozen=True)
@@ -126,8 +154,11 @@ def pretrain(
     """
     run = Path(run)
     target = _own_device(device)
-    with _processes(target) as (rank, world), _stop_signals() as stopping:
+    with _processes(target) as (rank, world), _stop_signals() as stopping, ExitStack() as stack:
         corpus = Corpus.open(corpus_path)
+        if rank == 0:
+            run.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(run))
         config = _open_run(run, config, corpus, resume, writes=rank == 0)
         steps = config.steps_for(len(corpus))
         torch.manual_seed(config.seed)
@@ -227,22 +258,37 @@ def _open_run(
     run: Path, config: PretrainConfig | None, corpus: Corpus, resume: bool, *, writes: bool
 ) -> PretrainConfig:
     """Create the run's folder, or check that an existing one is the run to resume."""
-    document = run / "run.json"
     identity = {"series": len(corpus), "values": sum(source.values for source in corpus.sources)}
-    if resume and document.exists():
-        stored = json.loads(document.read_text(encoding="utf-8"))
+    if resume and (stored := stored_run(run)):
         if stored["corpus"] != identity:
             raise ValueError(f"{run}: was trained on another corpus ({stored['corpus']}, not {identity})")
         return PretrainConfig.from_dict(stored["config"])
-    if writes and not resume and run.exists() and any(run.iterdir()):
+    if writes and not resume and any(run.iterdir()):
         raise ValueError(f"{run}: already exists; resume it, or choose another folder")
     config = config or PretrainConfig()
     if writes:
-        run.mkdir(parents=True, exist_ok=True)
         content = {"config": dataclasses.asdict(config), "corpus": identity, "versions": versions()}
-        with replace_file(document) as file:
+        with replace_file(run / _DOCUMENT) as file:
             file.write(json.dumps(content, indent=2).encode() + b"\n")
     return config
+
+
+def stored_run(run: Path) -> dict[str, Any] | None:
+    """Return the ``config`` and ``corpus`` of a run that was started in a folder, or None if there is none.
+
+    Raises:
+        ValueError: one line that names the file, if it is damaged.
+    """
+    path = run / _DOCUMENT
+    if not path.is_file():
+        return None
+    try:
+        stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        PretrainConfig.from_dict(stored["config"])
+        stored["corpus"]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path}: not written by nutime, or damaged ({one_line(error)})") from None
+    return stored
 
 
 class _Log:

@@ -1,4 +1,6 @@
-"""The service: one model behind ``/embed``, ``/predict`` or ``/detect``, with health, metrics and documentation.
+"""The service: models behind ``/embed``, ``/predict`` or ``/detect``, with health, metrics and documentation.
+
+Several models have names, and paths like ``/models/NAME/predict``.
 
 Bodies are read here and not by the framework, so that a request over a limit is refused before it is in memory.
 Beyond the limit of requests in progress, clients are answered 429 with ``Retry-After``; no queue is unbounded.
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -21,16 +23,16 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nutime.access import LOOPBACK, Access
+from nutime.access import LOOPBACK, Access, Refusal
 from nutime.batch.apply import result_columns
 from nutime.batch.results import Results
-from nutime.data.series import Array
+from nutime.data.series import Array, SeriesSet, align
 from nutime.encoder import NuTime
 from nutime.serve.batching import Batcher
 from nutime.serve.limits import Limits
 from nutime.serve.metrics import Metrics
 from nutime.serve.pages import documentation
-from nutime.serve.wire import ARROW, JSON, MalformedError, decode, encode
+from nutime.serve.wire import ARROW, JSON, Inputs, MalformedError, decode, encode
 from nutime.version import own_version
 
 #: Endpoints by class of the model; all other models embed.
@@ -46,47 +48,76 @@ _DECODER_THREADS = 2  # bodies converted at the same time: each may take a few h
 _SECURITY_HEADERS = {"x-content-type-options": "nosniff", "cross-origin-resource-policy": "same-origin"}
 
 
-class Service:
-    """A model with its limits and metrics."""
+class ServedModel:
+    """A model, its path and its queue.
 
-    def __init__(self, model: Any, limits: Limits) -> None:
-        self.model = model
-        self.limits = limits
+    Attributes:
+        endpoint: ``embed``, ``predict`` or ``detect``.
+        path: of the requests.
+        channels: number of channels of the series; None if any number is accepted.
+        channel_names: their names, in the order of the model; None if it was fitted without names.
+    """
+
+    def __init__(self, model: Any, name: str, limits: Limits, metrics: Metrics) -> None:
+        self._model, self._metrics = model, metrics
         self.batcher = Batcher(self._predict, limits.batch_series, limits.batch_seconds)
-        self.requests = 0
-        self.metrics = Metrics(lambda: self.requests, lambda: self.batcher.waiting_series)
-        self._decoders = ThreadPoolExecutor(_DECODER_THREADS, "decode")
-
-    @property
-    def endpoint(self) -> str:
-        """The path of the model: ``embed``, ``predict`` or ``detect``."""
-        return _ENDPOINTS.get(type(self.model).__name__, "embed")
-
-    @property
-    def channels(self) -> int | None:
-        """Number of channels of the series; None if any number is accepted."""
-        if isinstance(self.model, NuTime):
-            return None if self.model.config.channels == 1 else self.model.config.channels
-        return int(self.model.n_channels_in_)
+        self.endpoint = _ENDPOINTS.get(type(model).__name__, "embed")
+        self.path = f"/models/{name}/{self.endpoint}" if name else f"/{self.endpoint}"
+        names = getattr(model, "channel_names_in_", None)
+        self.channel_names = None if names is None else [str(name) for name in names]
+        if not isinstance(model, NuTime):
+            self.channels: int | None = int(model.n_channels_in_)
+        else:
+            self.channels = None if model.config.channels == 1 else model.config.channels
 
     def about(self) -> dict[str, Any]:
         """Describe the model."""
-        classes = getattr(self.model, "classes_", None)
+        classes = getattr(self._model, "classes_", None)
         return {
-            "version": own_version(),
-            "model": type(self.model).__name__,
-            "answers": f"/{self.endpoint}",
+            "model": type(self._model).__name__,
+            "answers": self.path,
             "channels": self.channels or "any",
+            **({} if self.channel_names is None else {"channel_names": self.channel_names}),
             **({} if classes is None else {"classes": classes.tolist()}),
         }
 
-    async def respond(self, request: Request) -> Response:
+    def align(self, inputs: Inputs) -> list[Array]:
+        """Return the series of a request with their channels in the order of the model."""
+        channels = len(inputs.series[0])
+        if self.channels not in (None, channels):
+            raise ValueError(f"the series have {channels} channel(s), the model expects {self.channels}")
+        named = SeriesSet(inputs.series, channel_names=inputs.channel_names)
+        return align(named, channel_names=self.channel_names).series
+
+    def _predict(self, series: list[Array]) -> Results:
+        self._metrics.batches.inc()
+        return result_columns(self._model, series)
+
+
+class Service:
+    """Models with common limits and metrics."""
+
+    def __init__(self, models: Mapping[str, Any], limits: Limits) -> None:
+        self.limits = limits
+        self.requests = 0
+        self.metrics = Metrics(lambda: self.requests, lambda: sum(map(_waiting, self.models.values())))
+        self.models = {name: ServedModel(model, name, limits, self.metrics) for name, model in models.items()}
+        self._decoders = ThreadPoolExecutor(_DECODER_THREADS, "decode")
+
+    def about(self) -> dict[str, Any]:
+        """Describe the models."""
+        version = {"version": own_version()}
+        if list(self.models) == [""]:
+            return version | self.models[""].about()
+        return version | {"models": {name: model.about() for name, model in self.models.items()}}
+
+    async def respond(self, model: ServedModel, request: Request) -> Response:
         """Process a request and count it."""
         started = time.perf_counter()
         status = 500
         self.requests += 1
         try:
-            response = await self._respond(request)
+            response = await self._respond(model, request)
             status = response.status_code
         except HTTPException as refusal:
             status = refusal.status_code
@@ -96,7 +127,7 @@ class Service:
             self.metrics.count(status, time.perf_counter() - started)
         return response
 
-    async def _respond(self, request: Request) -> Response:
+    async def _respond(self, model: ServedModel, request: Request) -> Response:
         if self.requests > self.limits.requests:
             raise HTTPException(429, f"{self.limits.requests} requests are in progress; try again", _RETRY)
         content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -114,7 +145,7 @@ class Service:
             return Response(status_code=_CLIENT_CLOSED)
         try:
             async with asyncio.timeout_at(deadline):
-                return Response(await self._results(body, content_type), media_type=content_type)
+                return Response(await self._results(model, body, content_type), media_type=content_type)
         except TimeoutError:
             text = f"no response within {self.limits.seconds:g} s; try again, or with fewer series"
             raise HTTPException(503, text, _RETRY) from None
@@ -130,24 +161,26 @@ class Service:
                 raise too_large
         return bytes(body)
 
-    async def _results(self, body: bytes, content_type: str) -> bytes:
+    async def _results(self, model: ServedModel, body: bytes, content_type: str) -> bytes:
         loop = asyncio.get_running_loop()
+
+        def read() -> tuple[list[Array], Results]:
+            inputs = decode(body, content_type, self.limits)
+            return model.align(inputs), inputs.kept
+
         try:
-            inputs = await loop.run_in_executor(self._decoders, decode, body, content_type, self.limits)
-            channels = len(inputs.series[0])
-            if self.channels not in (None, channels):
-                raise ValueError(f"the series have {channels} channel(s), the model expects {self.channels}")
+            series, kept = await loop.run_in_executor(self._decoders, read)
         except MalformedError as error:
             raise HTTPException(400, _one_line(error)) from None
         except ValueError as error:
             raise HTTPException(422, _one_line(error)) from None
-        results = await self.batcher.predict(inputs.series)
-        self.metrics.series.inc(len(inputs.series))
-        return await loop.run_in_executor(self._decoders, encode, {**inputs.kept, **results}, content_type)
+        results = await model.batcher.predict(series)
+        self.metrics.series.inc(len(series))
+        return await loop.run_in_executor(self._decoders, encode, {**kept, **results}, content_type)
 
-    def _predict(self, series: list[Array]) -> Results:
-        self.metrics.batches.inc()
-        return result_columns(self.model, series)
+
+def _waiting(model: ServedModel) -> int:
+    return model.batcher.waiting_series
 
 
 class _Guard:
@@ -169,29 +202,35 @@ class _Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._access.refusal(Headers(scope=scope))
+        headers = Headers(scope=scope)
+        refusal = self._access.refusal(headers)
+        if refusal is None and "content-length" in headers and "transfer-encoding" in headers:
+            # A proxy might take the other one, and see other requests than this server.
+            refusal = Refusal(400, "give either content-length or transfer-encoding")
         if refusal is None:
             await self._app(scope, receive, bounded_send)
             return
-        headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
-        await JSONResponse({"detail": refusal.reason}, refusal.status, headers)(scope, receive, bounded_send)
+        extra = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
+        await JSONResponse({"detail": refusal.reason}, refusal.status, extra)(scope, receive, bounded_send)
 
 
 def create_app(model: Any, limits: Limits | None = None, access: Access | None = None) -> FastAPI:
-    """Return the service of a model as an ASGI application.
+    """Return the service of one or several models as an ASGI application.
 
     Args:
-        model: an encoder or a fitted estimator.
-        limits: the limits on requests.
+        model: an encoder or a fitted estimator; or several by name, at ``/models/NAME/…``.
+        limits: the limits on requests, for all models together.
         access: the access rules; by default the host names of loopback, without a token.
     """
-    service = Service(model, limits or Limits())
+    service = Service(model if isinstance(model, Mapping) else {"": model}, limits or Limits())
+    models = service.models.values()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        service.batcher.start()
+        for served in models:
+            served.batcher.start()
         yield
-        await service.batcher.close()
+        await asyncio.gather(*(served.batcher.close() for served in models))
 
     # FastAPI's own documentation pages load scripts from a CDN.
     app = FastAPI(title="nutime", version=own_version(), lifespan=lifespan, docs_url=None, redoc_url=None)
@@ -204,16 +243,16 @@ def create_app(model: Any, limits: Limits | None = None, access: Access | None =
 
     @app.get("/docs", summary="This documentation", response_class=HTMLResponse)
     async def docs(request: Request) -> str:
-        address = f"{request.base_url}{service.endpoint}"
-        return documentation(app.openapi(), service.about(), asdict(service.limits), address)
+        address = str(request.base_url).rstrip("/")
+        return documentation(app.openapi(), [served.about() for served in models], asdict(service.limits), address)
 
-    @app.get("/health", summary="Whether the process responds, and its model")
+    @app.get("/health", summary="Whether the process responds, and its models")
     async def health() -> dict[str, Any]:
         return {"status": "ok", **service.about()}
 
-    @app.get("/ready", summary="Whether requests are accepted, and the model", responses={503: _REFUSAL})
+    @app.get("/ready", summary="Whether requests are accepted, and the models", responses={503: _REFUSAL})
     async def ready() -> Response:
-        is_open = service.batcher.is_open
+        is_open = all(served.batcher.is_open for served in models)
         status = "ready" if is_open else "stopping"
         return JSONResponse({"status": status, **service.about()}, 200 if is_open else 503)
 
@@ -221,14 +260,21 @@ def create_app(model: Any, limits: Limits | None = None, access: Access | None =
     async def metrics() -> Response:
         return Response(generate_latest(service.metrics.registry), headers={"content-type": CONTENT_TYPE_LATEST})
 
-    app.post(
-        f"/{service.endpoint}",
-        summary=f"{service.endpoint.capitalize()} series",
+    for served in models:
+        _add_route(app, service, served)
+    return app
+
+
+def _add_route(app: FastAPI, service: Service, model: ServedModel) -> None:
+    @app.post(
+        model.path,
+        summary=f"{model.endpoint.capitalize()} series",
         response_class=Response,
         responses=_responses(),
         openapi_extra={"requestBody": {"required": True, "content": _request_content(service.limits)}},
-    )(service.respond)
-    return app
+    )
+    async def respond(request: Request) -> Response:
+        return await service.respond(model, request)
 
 
 def _request_content(limits: Limits) -> dict[str, Any]:
@@ -245,7 +291,15 @@ def _request_content(limits: Limits) -> dict[str, Any]:
                 "maxItems": limits.series,
                 "items": series,
                 "description": "One list of numbers per series, or one list per channel; null is missing.",
-            }
+            },
+            "channels": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": limits.series,
+                "items": {"type": "string"},
+                "description": "Names of the channels, in their order in the series; a model that knows the names "
+                "reorders them, or refuses others.",
+            },
         },
         "example": {"series": [[1.0, 2.5, None, 4.0, 3.5], [0.5, 0.25]]},
     }

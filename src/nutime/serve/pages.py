@@ -18,11 +18,12 @@ pre {{ padding: .8rem; overflow-x: auto; background: #8882; border-radius: 6px }
 td, th {{ padding: .2rem 1rem .2rem 0; text-align: left; vertical-align: top }}
 </style>
 <h1>nutime {version}</h1>
-<p>A {model} over HTTP. The same in machine-readable form: <a href="openapi.json">openapi.json</a>.</p>
+<p>{models} over HTTP. The same in machine-readable form: <a href="openapi.json">openapi.json</a>.</p>
 <h2>Endpoints</h2>
 <table>{endpoints}</table>
 <h2>Request</h2>
 <p>One list of numbers per series, or one list per channel of a series; <code>null</code> is a missing value.
+<code>"channels"</code> may name the channels: they are put in the model's order, and other names are refused.
 An Arrow IPC stream (<code>{arrow}</code>) with the columns of a Parquet file works too.</p>
 <pre>curl {address} -H 'content-type: application/json' \\
   -d '{example}'</pre>
@@ -40,8 +41,10 @@ print(json.load(urllib.request.urlopen(request)))</pre>
 """
 
 
-def documentation(openapi: dict[str, Any], about: dict[str, Any], limits: dict[str, Any], address: str) -> str:
-    """Return the page of a service from its OpenAPI document, description and limits."""
+def documentation(
+    openapi: dict[str, Any], models: list[dict[str, Any]], limits: dict[str, Any], address: str
+) -> str:
+    """Return the page of a service from its OpenAPI document, its models, limits and address."""
     endpoints = [
         (f"{method.upper()} {path}", call["summary"])
         for path, calls in openapi["paths"].items()
@@ -51,11 +54,11 @@ def documentation(openapi: dict[str, Any], about: dict[str, Any], limits: dict[s
     content = posted["requestBody"]["content"]
     example = content["application/json"]["schema"]["example"]
     return _PAGE.format(
-        version=escape(about["version"]),
-        model=escape(about["model"]),
+        version=escape(openapi["info"]["version"]),
+        models=escape(", ".join(model["model"] for model in models)),
         endpoints=_rows(endpoints),
         arrow=escape(next(name for name in content if "arrow" in name)),
-        address=escape(address),
+        address=escape(address + models[0]["answers"]),
         example=escape(json.dumps(example)),
         example_python=escape(repr(example)),
         statuses=_rows([(status, answer["description"]) for status, answer in posted["responses"].items()]),

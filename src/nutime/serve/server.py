@@ -24,9 +24,9 @@ _BUSY = object()
 
 
 def run(model: Any, host: str, port: int, limits: Limits, access: Access) -> None:
-    """Serve a model until SIGINT or SIGTERM; requests in progress are finished before the process exits.
+    """Serve models until SIGINT or SIGTERM; requests in progress are finished before the process exits.
 
-    The address is printed once connections are accepted.
+    The addresses are printed once connections are accepted.
     """
     app = create_app(model, limits, access)
     config = uvicorn.Config(
@@ -43,7 +43,8 @@ def run(model: Any, host: str, port: int, limits: Limits, access: Access) -> Non
     except OSError as error:
         raise ValueError(f"{host} port {port}: {error.strerror or error}") from None
     address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
-    print(f"{address}/{app.state.service.endpoint} (Ctrl-C ends it)", flush=True)
+    for served in app.state.service.models.values():
+        print(f"{address}{served.path} (Ctrl-C ends it)", flush=True)
     # After a graceful stop uvicorn raises the signal again, which is then a normal exit.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:

@@ -1,8 +1,9 @@
 """Request and response bodies: series in, predictions out, as JSON or as an Arrow IPC stream.
 
 JSON is ``{"series": [[1, 2, null], [[1, 2], [3, 4]], …]}``: one list of numbers per series, or one list per
-channel of a series; null is a missing value. An Arrow stream has the columns of a ``.parquet`` file. Responses
-have the format of the request, one row per series, and the column names that ``nutime predict`` writes.
+channel of a series; null is a missing value. ``"channels": ["x", "y"]`` may name the channels. An Arrow stream has
+the columns of a ``.parquet`` file. Responses have the format of the request, one row per series, and the column
+names that ``nutime predict`` writes.
 
 A small body can describe something large, so lists, rows and bytes are counted before anything is converted. Arrow
 columns must be plain numbers, text, times or lists of numbers: dictionaries, views, run-end encoding and
@@ -34,9 +35,10 @@ class MalformedError(ValueError):
 
 
 class Inputs(NamedTuple):
-    """Finite series of one request, and the ids and labels to return with their predictions."""
+    """Finite series of one request, the names of their channels, and ids and labels to return with the results."""
 
     series: list[Array]
+    channel_names: list[str] | None
     kept: Results
 
 
@@ -61,24 +63,37 @@ def encode(columns: Results, content_type: str) -> bytes:
 
 
 def _decode_json(body: bytes, limits: Limits) -> Inputs:
-    expected = 'expected an object {"series": [[1, 2, null], …]} with numbers and null only'
+    expected = (
+        'expected an object {"series": [[1, 2, null], …]} with numbers and null only; "channels" may name them'
+    )
     # Counted in the bytes: the parsed objects take up to 60 times the memory.
-    if body.count(b'"') > 2 or body.count(b"{") > 1:
+    quotes = body.count(b'"')
+    if quotes > 4 + 2 * limits.series or body.count(b"{") > 1:
         raise ValueError(expected)
-    if body.count(b"[") > 1 + 2 * limits.series:
+    if body.count(b"[") > 2 + 2 * limits.series:
         raise ValueError(f"more lists than {limits.series} series (channels counted), the limit, can have")
     _check_points(body.count(b","), limits)
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:  # invalid UTF-8 is a ValueError too
         raise MalformedError(f"the body is not JSON: {error}") from None
-    given = document.get("series") if isinstance(document, dict) else None
+    given, names = (
+        (document.get("series"), document.get("channels")) if isinstance(document, dict) else (None, None)
+    )
     if not isinstance(given, list):
+        raise ValueError(expected)
+    if "channels" in document and not (
+        isinstance(names, list) and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    ):
+        raise ValueError('"channels": expected a list of different names')
+    if quotes != 2 + (2 + 2 * len(names) if names is not None else 0):  # text elsewhere, or quotes in names
         raise ValueError(expected)
     _check_series(len(given), limits)
     series = as_series([_numbers(values, index) for index, values in enumerate(given)])
     _check_series(len(series) * len(series[0]), limits)
-    return Inputs(series, {})
+    if names is not None and len(names) != len(series[0]):
+        raise ValueError(f"{len(names)} names for {len(series[0])} channel(s)")
+    return Inputs(series, names, {})
 
 
 def _numbers(values: Any, index: int) -> NDArray[np.float64]:
@@ -127,7 +142,8 @@ def _decode_arrow(body: bytes, limits: Limits) -> Inputs:
     # Arrays of objects, because an array of text pads every cell to the longest.
     kept = {"id": [record.id for record in records], "label": [record.label for record in records]}
     columns_kept = {name: np.array(cells, object) for name, cells in kept.items() if cells[:1] not in ([], [None])}
-    return Inputs(as_series([record.values for record in records]), columns_kept)
+    names = records[0].channel_names if records else None
+    return Inputs(as_series([record.values for record in records]), names, columns_kept)
 
 
 def _is_plain(kind: Any) -> bool:
