@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,6 @@ from nutime.model.reading import Reading, points_for
 if TYPE_CHECKING:
     import torch
 
-    from nutime.estimators.base import SeriesEstimator
 
 #: Raised when what is written can no longer be read by older versions.
 FORMAT = 3
@@ -57,7 +56,22 @@ _MAX_LABEL_BYTES = 2**28  # a text dtype in a damaged file may claim gigabytes p
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
-def save(estimator: SeriesEstimator, folder: str | Path) -> Path:
+class Storable(Protocol):
+    """What :func:`save` requires of an estimator."""
+
+    encoder_: NuTime
+    reading_: Reading
+    n_channels_in_: int
+
+    def get_params(self, deep: bool = ...) -> dict[str, Any]:
+        """Return the parameters by name."""
+        ...
+
+    def _names_in(self) -> dict[str, list[str]]: ...
+    def _arrays(self) -> Mapping[str, NDArray[Any]]: ...
+
+
+def save(estimator: Storable, folder: str | Path) -> Path:
     """Write a fitted estimator and its encoder as ``folder``; an error leaves the folder as it was."""
     params = {
         name: _plain(value, f"parameter {name}")
@@ -103,7 +117,7 @@ def load(folder: str | Path, device: torch.device | str = "auto") -> Any:
     try:
         home = import_module(_HOMES[document["class"]])
         params = {_RENAMED.get(name, name): _from_plain(value) for name, value in document["params"].items()}
-        estimator: SeriesEstimator = getattr(home, document["class"])(encoder=encoder, device=device, **params)
+        estimator: Any = getattr(home, document["class"])(encoder=encoder, device=device, **params)
         estimator.encoder_ = encoder
         estimator.reading_ = _reading(document, encoder.config)
         estimator.n_channels_in_ = int(document["n_channels_in"])
