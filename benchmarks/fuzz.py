@@ -108,7 +108,7 @@ def read_checkpoint(folder: Path) -> None:
 
 READERS: dict[str, Callable[[Path], None]] = {
     **dict.fromkeys(("ts", "tsv", "txt", "arff", "csv", "gzip", "npz", "npy", "pt", "parquet"), read_series),
-    "batch": read_batch,
+    **dict.fromkeys(("batch", "crafted"), read_batch),
     "many": read_many,
     "archive": read_archive,
     "encoder": read_encoder,

@@ -121,15 +121,13 @@ def array_seeds() -> dict[str, list[Files]]:
                 {"x": list(X), "z": list(X)}, use_dictionary=False, compression="none", data_page_version="2.0"
             ),
         ],
-        "batch": [
-            parquet({"x": list(X), "label": y}),
-            parquet(long),
-            *(
-                parquet({"x": values, role: cells})
-                for role in ROLES
-                for cells in odd_columns()
-                for values in (X[:, 0], list(X))
-            ),
+        "batch": [parquet({"x": list(X), "label": y}), parquet(long)],
+        # Not all are valid: types that a role may not have are refused.
+        "crafted": [
+            parquet({"x": values, role: cells})
+            for role in ROLES
+            for cells in odd_columns()
+            for values in (X[:, 0], list(X))
         ],
         "archive": [{"GunPoint.npz": saved(lambda stream: np.savez_compressed(stream, **splits))}],
     }
@@ -159,7 +157,7 @@ def many_files() -> list[Files]:
     return [
         {"a.csv": table, "b.csv": table, "labels.csv": labels},
         {"a.txt": b"1 2\n3 4\n", "b.tsv": b"5\t6\n7\t8\n"},
-        {"a.csv": b"2024-01-01;0,5\n2024-01-02;0,7\n", "labels.csv": b"a,on\n"},
+        {"a.csv": b"date;value\n2024-01-01;0,5\n2024-01-02;0,7\n", "labels.csv": b"a,on\n"},
     ]
 
 

@@ -47,7 +47,7 @@ def nutime_arguments(command: str) -> Iterator[list[str]]:
     """Yield the arguments of every call of nutime in a shell command."""
     words: list[str] | None = None
     for word in [*shlex.split(command, comments=True), ";"]:
-        if word in ("|", "&&", ";", "&", ">", "2>", "<"):
+        if word in ("|", "||", "&&", ";", "&", ">", "2>", "<"):
             if words is not None:
                 yield words
             words = None
