@@ -3,10 +3,10 @@
     python benchmarks/active_labelling.py DATA/ucr [--cache FOLDER] [--out results/labelling] [--minutes 60]
 
 For each of 30 UCR sets and 10 seeds, nine tenths of the training split are the pool. Labels are revealed in steps
-of a sixth of those known, in random order or in the order that ``suggest`` proposes; both train the linear probe of
-``NuTimeClassifier`` on the frozen embedding (pool ``upper``). The accuracy on the test split, averaged over the
-seeds, is compared with that of a probe trained on the whole training split. A set ends when both have reached 95 %
-of it.
+of a sixth of those known, in random order or in the order that ``suggest`` proposes; both train the linear probe
+of ``NuTimeClassifier`` on the frozen embedding (pool ``upper``). The accuracy on the test split, averaged over the
+seeds, is compared with that of a probe trained on the whole training split. A set ends when both have reached
+95 % of it.
 
 The sets are all UCR sets with complete splits at hand, 100 to 1,000 training series and at least 20 per class; of
 sets that share their recordings (Cricket, phalanx outlines, GunPoint, EOG, gestures) one each. The method was
