@@ -1,4 +1,4 @@
-"""The archive formats with one series a line: .ts, .tsv, .txt and .arff."""
+"""The archive formats with one series per line: .ts, .tsv, .txt and .arff."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
 """Run everything the documentation shows, and write down what came out: ``python tests/docs/rerun_pages.py``.
 
-Unusual here: no output in ``docs/`` is typed by hand, and none is shortened: a page that wants less asks for less
+No output in ``docs/`` is typed by hand, and none is shortened: a page that wants less asks for less
 (``head``, ``cut``). Pages run in the order of the site, in one empty folder, so later ones use what earlier ones
 made. In a ``console`` block each ``$`` line is run and followed by all it printed, on either stream; a command
 that ends in ``&`` runs until the end and is followed by its first line. ``python`` blocks share one namespace a
