@@ -3,9 +3,9 @@
     python benchmarks/active_labelling.py DATA/ucr [--cache FOLDER] [--out results/labelling] [--minutes 60]
 
 For each of 30 UCR sets and 10 seeds, nine tenths of the training split are the pool. Labels are revealed in steps
-of a sixth of those known, in random order or in the order that ``suggest`` proposes; both train the same linear
-model on the frozen embedding (pool ``upper``). The accuracy on the test split, averaged over the seeds, is
-compared with that of a classifier trained on all labels of the training split. A set ends when both have reached
+of a sixth of those known, in random order or in the order that ``suggest`` proposes; both train the linear probe
+of ``NuTimeClassifier`` on the frozen embedding (pool ``upper``). The accuracy on the test split, averaged over the
+seeds, is compared with that of a probe trained on the whole training split. A set ends when both have reached
 95 % of it.
 
 The sets are all UCR sets with complete splits at hand, 100 to 1,000 training series and at least 20 per class; of
@@ -48,9 +48,9 @@ class Simulation:
     def __init__(self, train, y_train, test, y_test, seed, by_suggestion):
         generator = np.random.default_rng(seed)
         members = generator.permutation(len(train))[: int(POOL_SHARE * len(train))]
-        self.space, self.targets = Space.of(train[members]), y_train[members]
-        self.test = (test - self.space.mean) / self.space.scale @ self.space.components.T
-        self.y_test = y_test
+        self.train, self.targets = train[members], y_train[members]
+        self.test, self.y_test = test, y_test
+        self.space = Space.of(self.train)
         self.order = None if by_suggestion else generator.permutation(len(members))
         self.labelled = np.array([], np.intp)
         self.uncertainty, self.fitted = np.ones(len(members)), None
@@ -68,7 +68,7 @@ class Simulation:
         self.fitted = self.space.fit(self.labelled, targets, np.ones((1, len(targets))), self.fitted)
         coef, intercept = self.fitted
         self.uncertainty = margin_uncertainty(softmax(self.space.points @ coef[0].T + intercept[0]))
-        predicted = classes[(self.test @ coef[0].T + intercept[0]).argmax(1)]
+        predicted = classes[LinearProbe.fit(self.train[self.labelled], targets).logits(self.test).argmax(1)]
         return float((predicted == self.y_test).mean())
 
 
@@ -157,9 +157,8 @@ def embed(name, data, encoder, cache):
     if path and path.is_file():
         stored = np.load(path)
         return stored["train"], stored["test"]
-    splits = {
-        part: encoder.embed(data[f"X_{part}"].astype(np.float64), pool="upper") for part in ("train", "test")
-    }
+    values = {part: data[f"X_{part}"].astype(np.float64) for part in ("train", "test")}
+    splits = {part: encoder.embed(X, pool="upper") for part, X in values.items()}
     if path:
         np.savez(path, **splits)
     return splits["train"], splits["test"]

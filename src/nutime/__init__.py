@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from nutime.estimators.detector import NuTimeDetector
     from nutime.estimators.embedder import NuTimeEmbedder
     from nutime.estimators.regressor import NuTimeRegressor
+    from nutime.labelling.selection import suggest
     from nutime.model.config import NuTimeConfig
     from nutime.recordings.annotator import NuTimeAnnotator
     from nutime.recordings.index import RecordingIndex

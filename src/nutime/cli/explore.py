@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nutime.access import LOOPBACK, Access
-from nutime.cli.options import Device, reads_series
+from nutime.cli.options import SHIPPED, Device, Weights, reads_series
 
 if TYPE_CHECKING:
+    from dash import Dash
+
     from nutime.batch.source import SourceOptions
+
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 for any free one.")]
+Host = Annotated[
+    str, typer.Option(help="Address to listen on; by default this machine only, others need the printed token.")
+]
+NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Only print the address.")]
 
 
 @reads_series
@@ -56,6 +64,14 @@ def explore(
     if data is not None:
         with Console(stderr=True).status(f"reading {data}"):
             analyses.open_first(open_collection(data, **read))
+    serve_page(build_app(analyses), host, port, no_browser)
+    analyses.close()
+
+
+def serve_page(app: Dash, host: str, port: int, no_browser: bool) -> None:
+    """Print the address of a page, open it in the browser, and serve it until it is interrupted."""
+    from nutime.explore.page import bind
+
     token = None if host in LOOPBACK else secrets.token_urlsafe(16)
     server = bind(app, host, port, Access.to(host, token=token))
     address = f"http://{f'[{host}]' if ':' in host else host}:{server.port}"

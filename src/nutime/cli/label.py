@@ -54,10 +54,10 @@ def label(
     from nutime.devices import usable_device
     from nutime.encoder import NuTime
     from nutime.estimators.base import EmbeddedSeries
-    from nutime.finetune.ensemble import POOL
     from nutime.labelling.log import LabelLog
     from nutime.labelling.selection import known_labels
     from nutime.labelling.session import Session
+    from nutime.model.reading import AUTO
 
     path = Path(out or _beside(source))
     data = Chunk.joined(Source(source, read).opened()[1])
@@ -66,7 +66,7 @@ def label(
     with progress_bars() as new_bar:
         encoder = NuTime.from_pretrained(weights).to(usable_device(device))
         bar = new_bar("embedding", len(data.series))
-        session = Session(EmbeddedSeries.embed(data.data, encoder, POOL, verbose=bar), log)
+        session = Session(EmbeddedSeries.embed(data.data, encoder, AUTO, verbose=bar), log)
     serve_page(build_label_app(session, Path(source).name), host, port, no_browser)
 
 

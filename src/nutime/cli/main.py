@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from nutime.cli import bench, commands, corpus, demo, explain, explore, export, figure, pretrain, serve
+from nutime.cli import bench, commands, corpus, demo, explain, explore, export, figure, label, pretrain, serve
 from nutime.cli.text import printable
 
 app = typer.Typer(
@@ -47,6 +47,8 @@ app.command("demo")(demo.demo)
 for command in (commands.embed, commands.fit, commands.predict, commands.cluster, commands.detect):
     app.command()(command)
 app.command("explain")(explain.explain)
+app.command("label")(label.label)
+app.command("suggest")(label.suggest)
 app.command("explore")(explore.explore)
 app.command("export")(export.export)
 app.command("serve")(serve.serve)

@@ -218,6 +218,14 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError("X was embedded by another encoder than the estimator's; embed it again")
         return X
 
+    def _embedded(self, X: SeriesLike | EmbeddedSeries, *, verbose: bool | Report = False) -> EmbeddedSeries:
+        """Return ``X`` embedded as this fitted estimator reads it."""
+        given = self._read(X)
+        if isinstance(given, EmbeddedSeries):
+            return given
+        features = self._features(given, verbose=verbose)
+        return EmbeddedSeries(SeriesSet(given), features, self.encoder_, self.reading_)
+
     def _features(
         self, X: list[Array] | EmbeddedSeries, count: int | None = None, *, verbose: bool | Report = False
     ) -> NDArray[np.float32]:

@@ -137,7 +137,7 @@ def _series_section() -> html.Section:
                 ],
                 className="bar",
             ),
-            _graph("series", "The selected series, shaded by the contribution of its points or by attention"),
+            graph("series", "The selected series, shaded by the contribution of its points or by attention"),
             html.P(id="series-note", className="hint"),
         ],
         className="series",

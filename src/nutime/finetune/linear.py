@@ -33,8 +33,6 @@ Float64: TypeAlias = NDArray[np.float64]
 
 #: Values of an embedding that a probe reads at most.
 MAX_FEATURES = 2**15
-#: Of the gradient of the mean loss; with 1e-4, very uneven weights have too little effect.
-TOLERANCE = 1e-6
 #: Values of embeddings that are computed before the features are selected.
 _MEMORY_BUDGET = 2**26
 _TOLERANCE = 1e-6  # of the gradient of the mean loss; with 1e-4, very uneven weights have too little effect
@@ -161,7 +159,7 @@ def fit_logistic(
     C: float = 1.0,
     *,
     start: tuple[Tensor, Tensor] | None = None,
-    tolerance: float = TOLERANCE,
+    slack: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Fit logistic regressions with the objective of scikit-learn's ``LogisticRegression``.
 
@@ -172,7 +170,7 @@ def fit_logistic(
         n_classes: the number of classes.
         C: inverse strength of the penalty.
         start: coefficients and intercepts to begin with, as they are returned; zero unless given.
-        tolerance: of the gradient of the mean loss.
+        slack: factor of the tolerance, for results that are needed sooner than exactly.
 
     Returns:
         Coefficients ``(problems, classes, d)`` and intercepts ``(problems, classes)``, float64.
@@ -202,9 +200,12 @@ def fit_logistic(
         errors = (log_probabilities.exp() - one_hot) * weights
         return value, torch.cat([rows.mT @ errors + penalty * slopes, unit * errors.sum(1, keepdim=True)], dim=1)
 
-    start = rows.new_zeros(len(rows), rows.shape[2] + 1, n_classes)
+    coef = rows.new_zeros(len(rows), rows.shape[2] + 1, n_classes)
+    if start is not None:
+        slopes = start[0].mT if basis is None else strength / penalty * (basis.mT @ start[0].mT)
+        coef = torch.cat([slopes, start[1][:, None] / unit], dim=1)
     step_size = 1 / (strength + curvature)[:, None, None]
-    coef = _minimise(loss, start, step_size, tolerance * weights.sum(1, keepdim=True))
+    coef = _minimise(loss, coef, step_size, slack * tolerance * weights.sum(1, keepdim=True))
     slopes = coef[:, :-1] if basis is None else basis @ coef[:, :-1]
     return slopes.mT, (unit * coef[:, -1:])[:, 0]
 

@@ -23,8 +23,8 @@ from nutime.data.series import SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import EmbeddedSeries, Float64
 from nutime.estimators.classifier import NuTimeClassifier
-from nutime.finetune.ensemble import POOL
-from nutime.finetune.linear import LinearProbe, fit_logistic
+from nutime.finetune.linear import fit_logistic
+from nutime.model.reading import AUTO
 from nutime.progress import Report
 
 #: Principal components of the standardised embedding that distances and models use.
@@ -33,7 +33,7 @@ N_COMPONENTS = 128
 MAX_CANDIDATES = 2000
 #: Width of the kernel, in medians of the distance between two series.
 _WIDTH = 0.5
-_TOLERANCE = 1e-4  # of the models' gradients: changes probabilities by less than 0.02, at a third of the time
+_SLACK = 100  # of the solver: changes probabilities by less than 0.02, at a third of the time
 
 
 @dataclass(frozen=True)
@@ -44,26 +44,21 @@ class Space:
 
     Attributes:
         points: ``(n, r)`` principal components of the standardised embedding.
-        mean, scale: of the embedding, ``(d,)``.
-        components: ``(r, d)``, orthonormal.
     """
 
     points: Float64
-    mean: Float64
-    scale: Float64
-    components: Float64
 
     @classmethod
     def of(cls, embedding: NDArray[Any]) -> Self:
         """Standardise and rotate an embedding."""
-        mean, scale = embedding.mean(0, dtype=np.float64), embedding.std(0, dtype=np.float64)
+        scale = embedding.std(0, dtype=np.float64)
         rounding = 1e-5 * np.sqrt(np.square(embedding, dtype=np.float64).mean())
-        scale = np.where(scale > rounding, scale, 1)
-        rows = torch.from_numpy((embedding - mean) / scale)
+        centred = embedding - embedding.mean(0, dtype=np.float64)
+        rows = torch.from_numpy(centred / np.where(scale > rounding, scale, 1))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             _, _, directions = torch.pca_lowrank(rows, min(N_COMPONENTS, *rows.shape), center=False, niter=4)
-        return cls((rows @ directions).numpy(), mean, scale, directions.T.contiguous().numpy())
+        return cls((rows @ directions).numpy())
 
     def fit(
         self,
@@ -91,14 +86,8 @@ class Space:
             new = n_classes - start[0].shape[1]
             coef, intercept = np.pad(start[0], [(0, 0), (0, new), (0, 0)]), np.pad(start[1], [(0, 0), (0, new)])
             begin = torch.from_numpy(coef), torch.from_numpy(intercept)
-        fitted = fit_logistic(
-            rows, classes, torch.from_numpy(weights), n_classes, start=begin, tolerance=_TOLERANCE
-        )
+        fitted = fit_logistic(rows, classes, torch.from_numpy(weights), n_classes, start=begin, slack=_SLACK)
         return fitted[0].numpy(), fitted[1].numpy()
-
-    def probe(self, coef: Float64, intercept: Float64) -> LinearProbe:
-        """Return a model of the pool's points as one of embeddings."""
-        return LinearProbe(self.mean, self.scale, coef @ self.components, intercept)
 
     def select(
         self, labelled: NDArray[np.intp], uncertainty: Float64, count: int, random_state: int = 0
@@ -165,9 +154,10 @@ def suggest(
     """
     check_number("n_suggestions", n_suggestions, "[1, inf)")
     classifier = model if isinstance(model, NuTimeClassifier) else None
-    if not isinstance(X, EmbeddedSeries):
-        encoder, pool = (classifier.encoder_, classifier.pool) if classifier else (model, POOL)
-        X = EmbeddedSeries.embed(X, encoder, pool, device=device, verbose=verbose)
+    if classifier:
+        X = classifier._embedded(X, verbose=verbose)
+    elif not isinstance(X, EmbeddedSeries):
+        X = EmbeddedSeries.embed(X, model, AUTO, device=device, verbose=verbose)
     labelled, labels = known_labels(y, len(X))
     space = Space.of(X.embedding)
     uncertainty = np.ones(len(X))

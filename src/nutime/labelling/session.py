@@ -127,21 +127,16 @@ class Session:
         return [index for index in members if index == series or index not in self.state.labels]
 
     def classifier(self) -> NuTimeClassifier:
-        """Return the model as a fitted classifier.
+        """Return a classifier fitted to the labels, on the whole embedding.
 
         Raises:
             ValueError: there are fewer than two classes.
         """
-        with self._lock:
-            labels, fitted = self.state.labels, self._fitted
-        if fitted is None:
+        labels = self.state.labels
+        if len(set(labels.values())) < 2:
             raise ValueError("a model needs labels of at least two classes")
         X, y = self.embedded.take(list(labels)), np.array(list(labels.values()))
-        classifier = NuTimeClassifier("probe", self.embedded.encoder, pool=self.embedded.pool).fit(X, y)
-        # The model of the page, which is standardised over all series; its classes are in the order of use.
-        order = np.argsort(list(dict.fromkeys(labels.values())))
-        classifier.model_ = self.space.probe(fitted[0][0, order], fitted[1][0, order])
-        return classifier
+        return NuTimeClassifier(encoder=self.embedded.encoder, pool=self.embedded.reading.pool).fit(X, y)
 
     def export(self) -> tuple[Path, Path]:
         """Write the labels as CSV and the model as a folder, beside the file of labels; return both paths."""
