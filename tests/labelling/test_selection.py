@@ -78,7 +78,7 @@ def test_labelled_series_are_not_suggested(encoder, missing):
 
 def test_embedded_series_and_a_fitted_classifier_are_accepted(encoder):
     series, y = waves(20)
-    embedded = EmbeddedSeries.embed(series, encoder, "upper")
+    embedded = EmbeddedSeries.embed(series, encoder, "auto")
     assert (
         nutime.suggest(embedded, n_suggestions=3) == nutime.suggest(series, n_suggestions=3, model=encoder)
     ).all()
