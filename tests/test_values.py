@@ -88,6 +88,11 @@ def test_long_horizons_roll_on(model):
     assert np.abs(future).max() < 2
 
 
+def test_padding_at_the_end_is_no_part_of_the_past(model):
+    padded = np.append(WAVE, np.full(30, np.nan))
+    np.testing.assert_array_equal(model.forecast([padded], 5), model.forecast([WAVE], 5))
+
+
 def test_a_series_does_not_depend_on_those_beside_it(model):
     rng = np.random.default_rng(3)
     short, long = rng.normal(size=60).cumsum(), rng.normal(size=900).cumsum()

@@ -127,13 +127,14 @@ class NuTime(NuTimeNetwork):
         """Return the next ``horizon`` points of every series, ``(n, channels, horizon)``: medians.
 
         Args:
-            X: series in any form of :mod:`nutime.data.series`; NaN is missing.
+            X: series in any form of :mod:`nutime.data.series`; NaN is missing. The forecast begins after the last
+                point observed in any channel.
             horizon: points to predict; beyond :data:`nutime.values.MAX_HORIZON` the medians are taken as known.
             quantiles: levels to predict instead of the median: ``(n, channels, horizon, quantiles)``.
         """
         check_number("horizon", horizon, "[1, inf)", integer=True)
         levels = values.check_quantiles((0.5,) if quantiles is None else quantiles)
-        series = read_input(X, keep_missing=True).series
+        series = [one[:, : values.observed_end(one)] for one in read_input(X, keep_missing=True).series]
         predicted = values.forecast(self, self._decoder(), values.as_channels(series), horizon)
         result = values.at_levels(predicted, levels).reshape(len(series), -1, horizon, len(levels))
         return result[..., 0] if quantiles is None else result

@@ -134,6 +134,11 @@ def _long_gaps(missing: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2) if stop - start > _MAX_GAP]
 
 
+def observed_end(values: NDArray[Any]) -> int:
+    """Return the number of points of ``(channels, length)`` up to the last one observed in any channel."""
+    return int(np.flatnonzero(~np.isnan(values).all(0))[-1]) + 1
+
+
 def as_channels(series: Sequence[NDArray[Any]]) -> list[Float64]:
     """Return the channels of all series, one after another, float64."""
     return [np.asarray(channel, np.float64) for values in series for channel in values]

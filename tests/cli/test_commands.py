@@ -1,7 +1,6 @@
 """The commands over series: their results, and their messages when something is wrong."""
 
 import csv
-import io
 import json
 import logging
 import signal
@@ -10,7 +9,6 @@ import sys
 import time
 import warnings
 from contextlib import suppress
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow.csv as arrow_csv
@@ -29,30 +27,6 @@ from nutime.model.reading import AUTO, POOLS
 
 TINY = NuTimeConfig(window=4, length=32, dim=32, depth=1, heads=2, head_dim=16, mlp_dim=32, scalar_dim=8, scales=3)
 COMMANDS = ["embed", "fit", "predict", "explain", "cluster", "detect"]
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def nutime(capfd, monkeypatch):
-    """Run the command line as a process would, without the seconds a process takes to start."""
-
-    def run(*arguments, stdin=""):
-        monkeypatch.setattr(sys, "argv", ["nutime", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        capfd.readouterr()
-        code = None
-        try:
-            main.main()
-        except SystemExit as done:
-            code = done.code
-        return Done(code or 0, *capfd.readouterr())
-
-    return run
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nutime.data.timeline import TimeReport, parse_times, to_grid
+from nutime.data.timeline import TimeReport, next_times, parse_times, to_grid
 
 DAY = np.datetime64("2024-01-01", "ns")
 
@@ -109,3 +109,26 @@ def test_an_outlier_among_the_times_is_refused_before_memory_is_allocated():
 def test_times_with_and_without_zone_are_not_mixed():
     with pytest.raises(ValueError, match="times cannot be compared"):
         parse_times(["2024-01-01", "2024-01-01T00:00Z"])
+
+
+@pytest.mark.parametrize(
+    ("times", "following"),
+    [
+        ([0, 2, 4], [6, 8]),
+        ([0.0, 0.5, 1.0], [1.5, 2.0]),
+        (["2024-01-01", "2024-02-01", "2024-03-01"], ["2024-04-01", "2024-05-01"]),
+        (["2023-11-30", "2023-12-31", "2024-01-31"], ["2024-02-29", "2024-03-31"]),
+        (["2024-02-27", "2024-02-28"], ["2024-02-29", "2024-03-01"]),
+        (["2022-01-01", "2023-01-01", "2024-01-01"], ["2025-01-01", "2026-01-01"]),
+    ],
+)
+def test_the_grid_is_continued(times, following):
+    dtype = "datetime64[us]" if isinstance(times[0], str) else None
+    assert next_times(np.array(times, dtype), 2).tolist() == np.array(following, dtype).tolist()
+
+
+def test_missing_months_keep_their_dates():
+    times = np.array(["2023-12-01", "2024-01-01", "2024-02-01", "2024-05-01"], "datetime64[us]")
+    found, values, _ = grid(times, [1, 2, 3, 4])
+    assert found.astype("datetime64[D]").astype(str).tolist()[3:] == ["2024-03-01", "2024-04-01", "2024-05-01"]
+    np.testing.assert_array_equal(values[3:], [np.nan, np.nan, 4])

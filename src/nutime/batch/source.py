@@ -78,7 +78,7 @@ class Chunk(NamedTuple):
     """Consecutive series of an input.
 
     Attributes:
-        data: the series, finite as :func:`~nutime.data.series.as_series` returns them, with names, ids and labels.
+        data: the series as :func:`~nutime.data.series.read_input` returns them, with names, ids and labels.
         address: the file they come from, for error messages.
         part: the file of results they belong to, where results are a folder.
     """
@@ -135,11 +135,13 @@ class Source:
         address: see the module.
         options: how its tables are read.
         split: what to read of an archive set or of a file with several sets; None reads all.
+        keep_missing: leave NaN in the series, instead of interpolating it.
     """
 
     address: str
     options: SourceOptions = field(default_factory=SourceOptions)
     split: SplitName | None = None
+    keep_missing: bool = False
 
     def chunks(self) -> Iterator[Chunk]:
         """Iterate over all series in the order of the input.
@@ -148,7 +150,8 @@ class Source:
             ValueError: one line that begins with the address.
         """
         if not self._is_data_set:
-            return _chunks(self._records(), "standard input" if self.address == "-" else self.address)
+            name = "standard input" if self.address == "-" else self.address
+            return _chunks(self._records(), name, keep_missing=self.keep_missing)
         return (chunk for piece in self.pieces for chunk in self.piece_chunks(piece))
 
     def opened(self) -> tuple[Chunk, Iterator[Chunk]]:
@@ -191,7 +194,8 @@ class Source:
     def piece_chunks(self, piece: Piece) -> Iterator[Chunk]:
         """Iterate over the series of a piece of a Parquet data set."""
         names = self._plan[1].names
-        return _chunks(self._piece_records(piece), piece.address, piece.number, piece.start, names)
+        records = self._piece_records(piece)
+        return _chunks(records, piece.address, piece.number, piece.start, names, keep_missing=self.keep_missing)
 
     def _piece_records(self, piece: Piece) -> Iterator[Record]:
         source = self._input_file(piece.address)
@@ -281,14 +285,20 @@ def input_columns(data: SeriesSet) -> Results:
 
 
 def _chunks(
-    records: Iterator[Record], address: str, part: int = 0, start: int = 0, names: _Names | None = None
+    records: Iterator[Record],
+    address: str,
+    part: int = 0,
+    start: int = 0,
+    names: _Names | None = None,
+    *,
+    keep_missing: bool,
 ) -> Iterator[Chunk]:
     """Apply the input contract to records; ``start`` is the index of the first in its file."""
     first: SeriesSet | None = None
     while batch := list(islice(records, CHUNK_SIZE)):
         if names is None:
             names = _Names(batch[0].channel_names, batch[0].feature_names)
-        data = _clean(record_set(batch), names, address, start)
+        data = _clean(record_set(batch), names, address, start, keep_missing)
         if first is None:
             first = data
         if len(data.series[0]) != len(first.series[0]):
@@ -302,9 +312,11 @@ def _chunks(
         start += len(data.series)
 
 
-def _clean(data: SeriesSet, names: _Names, address: str, start: int) -> SeriesSet:
+def _clean(data: SeriesSet, names: _Names, address: str, start: int, keep_missing: bool) -> SeriesSet:
     try:
-        return read_input(data, channel_names=names.channels, feature_names=names.features)
+        return read_input(
+            data, channel_names=names.channels, feature_names=names.features, keep_missing=keep_missing
+        )
     except ValueError as first_error:
         for index, values in enumerate(data.series, start):  # find the series, to name it by its index in the file
             try:

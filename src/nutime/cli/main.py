@@ -15,7 +15,20 @@ from typing import Annotated
 
 import typer
 
-from nutime.cli import bench, commands, corpus, demo, explain, explore, export, figure, label, pretrain, serve
+from nutime.cli import (
+    bench,
+    commands,
+    corpus,
+    demo,
+    explain,
+    explore,
+    export,
+    figure,
+    label,
+    pretrain,
+    serve,
+    values,
+)
 from nutime.cli.text import printable
 
 app = typer.Typer(
@@ -46,6 +59,8 @@ def _options(
 app.command("demo")(demo.demo)
 for command in (commands.embed, commands.fit, commands.predict, commands.cluster, commands.detect):
     app.command()(command)
+app.command("impute")(values.impute)
+app.command("forecast")(values.forecast)
 app.command("explain")(explain.explain)
 app.command("label")(label.label)
 app.command("suggest")(label.suggest)

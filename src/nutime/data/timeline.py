@@ -128,7 +128,8 @@ def to_grid(
     gaps = int(np.isnan(grid).all(axis=0).sum())
     report.n_missing += gaps
     report.n_with_gaps += gaps > 0
-    return _grid_times(times, step, grid.shape[1]), grid
+    months = _months(times) if freq is None else None
+    return _grid_times(times, step, grid.shape[1]) if months is None else _month_grid(*months, grid.shape[1]), grid
 
 
 def _average_duplicates(times: Times, values: Array, report: TimeReport) -> tuple[Times, Array]:
@@ -185,14 +186,42 @@ def _numbers(times: Times) -> NDArray[np.float64]:
 def _ticks(times: Times) -> NDArray[np.float64]:
     """Return relative times; dates of one time of the month are counted in months of median length."""
     numbers = _numbers(times)
+    if (found := _months(times)) is None:
+        return numbers
+    counts = (found[0] - found[0][0]).astype(np.float64)
+    return np.asarray(counts * np.median(np.diff(numbers) / np.diff(counts)))
+
+
+def _months(times: Times) -> tuple[NDArray[np.datetime64], np.timedelta64] | None:
+    """Return months, and what dates of one time of the month, each in another month, are later than these."""
     if times.dtype.kind == "M":
-        for shifted in (times, times + np.timedelta64(1, "D")):  # or the last day of each month
-            months = shifted.astype("datetime64[M]")
-            offsets = shifted - months.astype(times.dtype)
+        for late in (np.timedelta64(0, "D"), np.timedelta64(1, "D")):  # or the last day of each month
+            months = (times + late).astype("datetime64[M]")
+            offsets = times - months.astype(times.dtype)
             if (offsets == offsets[0]).all() and len(np.unique(months)) == len(months):
-                counts = (months - months[0]).astype(np.float64)
-                return np.asarray(counts * np.median(np.diff(numbers) / np.diff(counts)))
-    return numbers
+                return months, offsets[0]
+    return None
+
+
+def _month_grid(months: NDArray[np.datetime64], offset: np.timedelta64, length: int) -> Times:
+    """Return dates in steps of as many months as the median step has."""
+    step = np.sort(np.diff(months))[(len(months) - 2) // 2]
+    return np.asarray((months[0] + np.arange(length) * step).astype("datetime64[us]") + offset)
+
+
+def next_times(times: Times, count: int) -> Times:
+    """Return the times of the points after a regular grid of at least two points.
+
+    Raises:
+        ValueError: a single time has no step.
+    """
+    if len(times) < 2:
+        raise ValueError("has a single time, and so no step; give series of at least two points")
+    ahead = np.arange(1, count + 1)
+    if (months := _months(times)) is not None:
+        return _month_grid(months[0][-2:], months[1], count + 2)[2:]
+    step = np.sort(np.diff(times))[(len(times) - 2) // 2]
+    return np.asarray(times[-1] + ahead * step)
 
 
 def _grid_times(times: Times, step: float, length: int) -> Times:
