@@ -23,12 +23,14 @@ import time
 from pathlib import Path
 
 import numpy as np
+import torch
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.extmath import softmax
 
 from nutime.atomic import replace_file
 from nutime.encoder import NuTime
 from nutime.figures.style import COLOURS, LINES, panels, save, styled
-from nutime.finetune.linear import LinearProbe
+from nutime.finetune.linear import LinearProbe, fit_logistic
 from nutime.labelling.selection import Space, margin_uncertainty
 
 SETS = (
@@ -40,56 +42,76 @@ SETS = (
     *("TwoPatterns", "WormsTwoClass"),
 )
 SEEDS, SHARE, POOL_SHARE, STEP = 10, 0.95, 0.9, 6
+SLACK = 1e4  # of the solver: a class without a label has no finite solution
 
 
 class Simulation:
-    """The labelling of one pool by one method."""
+    """The labelling of one pool, in random order or by suggestion."""
 
-    def __init__(self, train, y_train, test, y_test, seed, by_suggestion):
+    def __init__(self, train, targets, seed, by_suggestion):
         generator = np.random.default_rng(seed)
         members = generator.permutation(len(train))[: int(POOL_SHARE * len(train))]
-        self.train, self.targets = train[members], y_train[members]
-        self.test, self.y_test = test, y_test
-        self.space = Space.of(self.train)
+        self.embedding, self.targets = train[members], targets[members]
         self.order = None if by_suggestion else generator.permutation(len(members))
+        self.space = Space.of(self.embedding) if by_suggestion else None
         self.labelled = np.array([], np.intp)
-        self.uncertainty, self.fitted = np.ones(len(members)), None
+        self.uncertainty = np.ones(len(members))
 
-    def advance(self, count):
-        """Label ``count`` series in total and return the accuracy on the test split."""
+    def label(self, count):
+        """Label until there are ``count`` labels."""
         if self.order is not None:
             self.labelled = self.order[:count]
         else:
             chosen = self.space.select(self.labelled, self.uncertainty, count - len(self.labelled))
             self.labelled = np.concatenate([self.labelled, chosen])
-        classes, targets = np.unique(self.targets[self.labelled], return_inverse=True)
-        if len(classes) == 1:
-            return float((self.y_test == classes[0]).mean())
-        self.fitted = self.space.fit(self.labelled, targets, np.ones((1, len(targets))), self.fitted)
-        coef, intercept = self.fitted
-        self.uncertainty = margin_uncertainty(softmax(self.space.points @ coef[0].T + intercept[0]))
-        predicted = classes[LinearProbe.fit(self.train[self.labelled], targets).logits(self.test).argmax(1)]
-        return float((predicted == self.y_test).mean())
+
+    def standardised(self):
+        """Return the labelled embeddings as the probe of a classifier reads them, with their scaler."""
+        scaler = StandardScaler()
+        return scaler.fit_transform(self.embedding[self.labelled].astype(np.float64)), scaler
+
+
+def fit(rows, simulations, n_classes):
+    """Fit one model per simulation, all at once."""
+    targets = torch.from_numpy(np.stack([one.targets[one.labelled] for one in simulations]))
+    weights = torch.ones(targets.shape, dtype=torch.float64)
+    coef, intercept = fit_logistic(torch.from_numpy(np.stack(rows)), targets, weights, n_classes, slack=SLACK)
+    return coef.numpy(), intercept.numpy()
+
+
+def advance(simulations, count, n_classes, test, y_test):
+    """Label ``count`` series in all simulations; return the mean accuracy of their probes on the test split."""
+    for one in simulations:
+        one.label(count)
+    if simulations[0].space:
+        models = fit([one.space.points[one.labelled] for one in simulations], simulations, n_classes)
+        for one, coef, intercept in zip(simulations, *models, strict=True):
+            one.uncertainty = margin_uncertainty(softmax(one.space.points @ coef.T + intercept))
+    rows, scalers = zip(*(one.standardised() for one in simulations), strict=True)
+    accuracies = []
+    for scaler, coef, intercept in zip(scalers, *fit(rows, simulations, n_classes), strict=True):
+        probe = LinearProbe(scaler.mean_, scaler.scale_, coef, intercept)
+        accuracies.append((probe.logits(test).argmax(1) == y_test).mean())
+    return float(np.mean(accuracies))
 
 
 def simulate(train, y_train, test, y_test):
     """Return the accuracy of all labels, and both mean curves by number of labels."""
-    n_classes = y_train.max() + 1
+    n_classes = int(y_train.max()) + 1
     full = float((LinearProbe.fit(train, y_train).logits(test).argmax(1) == y_test).mean())
-    data = (train, y_train, test, y_test)
     runs = {
-        method: [Simulation(*data, seed, method == "suggest") for seed in range(SEEDS)]
+        method: [Simulation(train, y_train, seed, method == "suggest") for seed in range(SEEDS)]
         for method in ("random", "suggest")
     }
     counts, curves, count = [], {method: [] for method in runs}, 2
     while count <= int(POOL_SHARE * len(train)):
         counts.append(count)
         for method, simulations in runs.items():
-            curves[method].append(float(np.mean([simulation.advance(count) for simulation in simulations])))
+            curves[method].append(advance(simulations, count, n_classes, test, y_test))
         if all(max(curve) >= SHARE * full for curve in curves.values()):
             break
         count += max(1, count // STEP)
-    return {"full": full, "n_classes": int(n_classes), "n_train": len(train), "labels": counts, **curves}
+    return {"full": full, "n_classes": n_classes, "n_train": len(train), "labels": counts, **curves}
 
 
 def needed(labels, curve, target):
