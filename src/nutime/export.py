@@ -67,7 +67,8 @@ def export_onnx(
     Args:
         model: shipped weights by name, a folder of an encoder or of a fitted estimator, or such an object.
         path: the file to write.
-        pool, length: of an encoder, as in :meth:`nutime.NuTime.embed`. An estimator has those of its fit.
+        pool: of an encoder, as in :meth:`nutime.NuTime.embed`; an estimator has that of its fit.
+        length: of an encoder, likewise.
     """
     if not (find_spec("onnx") and find_spec("onnxscript")):
         raise ValueError("export needs onnx and onnxscript; install them with: pip install 'nutime[onnx]'")

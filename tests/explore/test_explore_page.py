@@ -474,4 +474,4 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path, encoder):
 
 def test_the_command_refuses_data_that_are_not_there():
     with pytest.raises(ValueError, match=r"nowhere\.csv"):
-        explore("nowhere.csv", port=0, host="127.0.0.1", weights="nutime-base", no_browser=True)
+        explore(data="nowhere.csv", port=0, host="127.0.0.1", weights="nutime-base", no_browser=True)

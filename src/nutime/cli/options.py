@@ -168,7 +168,7 @@ def reads_series(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**given: Any) -> None:
-        read = read_options(**{name: given.pop(name) for name in added})
+        read = read_options(**{name: given.pop(name, None) for name in added})
         command(**given, read=read)
 
     run.__signature__ = inspect.Signature([*own.values(), *added.values()])  # type: ignore[attr-defined]
