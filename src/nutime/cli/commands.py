@@ -7,6 +7,7 @@ all series and collect the stream.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -395,6 +396,11 @@ def detect(
     normal = Source(reference, read, "train").opened()[1] if reference else chunks
     encoder = _load_encoder(weights, device)
     training = Chunk.joined(normal)
+    if len(training.series) == 1:
+        raise ValueError(
+            f"{reference or source}: is a single series, and nutime detect compares several; to find where a "
+            f"recording is unlike itself use: nutime scan {shlex.quote(source)} -o intervals.csv"
+        )
 
     from nutime import NuTimeDetector
     from nutime.batch.apply import result_columns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -161,9 +161,10 @@ def read_options(
     return cast("SourceOptions", {name: value for name, value in given.items() if value is not None})
 
 
-def reads_series(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of :func:`read_options` to a command, which receives them as one argument ``read``."""
+def reads_series(command: Callable[..., None], options: Sequence[str] = ()) -> Callable[..., None]:
+    """Add options of :func:`read_options`, all unless named, to a command that receives them as ``read``."""
     own, added = _parameters(command), _parameters(read_options)
+    added = {name: added[name] for name in options or added}
     del own["read"]
 
     @wraps(command)
@@ -174,6 +175,11 @@ def reads_series(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature([*own.values(), *added.values()])  # type: ignore[attr-defined]
     run.__annotations__ = {name: parameter.annotation for name, parameter in (own | added).items()}
     return run
+
+
+def reads_recordings(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that concern recordings, which have no labels, as :func:`reads_series` does."""
+    return reads_series(command, ("identity", "time", "channels", "freq"))
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:

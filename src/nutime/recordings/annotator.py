@@ -8,17 +8,27 @@ cross-validation over the training recordings.
 
 "None of these" is a class like the others if parts of the training recordings have no label. If all have one,
 it is where most windows are farther from the training windows than 99 % of those of recordings left out in turn.
+
+A fitted annotator is saved as a folder::
+
+    annotator.json          format, parameters, labels, what was chosen
+    annotator.safetensors   the fitted state, as arrays
+    encoder/                the encoder, as written by NuTime.save
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
 from sklearn.metrics import f1_score
@@ -27,9 +37,12 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.extmath import softmax
 from sklearn.utils.validation import check_is_fitted
 
+from nutime.atomic import replace_folder
 from nutime.checks import check_number
 from nutime.data.series import Array, SeriesSet, is_frame, is_labelled
 from nutime.data.timeline import Times, parse_times
+from nutime.devices import usable_device
+from nutime.documents import one_line, read_document
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
 from nutime.finetune.linear import LinearProbe
@@ -62,6 +75,12 @@ _BLOCKS = 5  # groups per recording for cross-validation, where there are few re
 _PENALTIES = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)  # of a change, as the logarithm of its odds
 _FLOOR = 1e-3  # probability that a window is wrong about everything
 _CHUNK_SIZE = 1024  # windows embedded together
+#: Raised when what is written can no longer be read by older versions.
+FORMAT = 1
+DOCUMENT, _ARRAYS, _ENCODER = "annotator.json", "annotator.safetensors", "encoder"
+_PARAMS = ("window", "stride", "max_windows")
+_FITTED = ("has_background_", "window_", "stride_", "penalty_", "n_channels_in_", "channel_names_in_")
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 class Annotation(NamedTuple):
@@ -191,6 +210,51 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         """Return the probability of each label at each point, ``(length, labels + 1)``; the last is for none."""
         recording = self._read(X).series[0]
         return np.repeat(self._posterior(recording), self.stride_, axis=0)[: recording.shape[1]]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the fitted annotator and its encoder as ``folder``; an error leaves the folder as it was."""
+        check_is_fitted(self, "probe_")
+        arrays = {"mean": self.mean_, "scale": self.scale_}
+        arrays |= {f"probe.{name}": array for name, array in asdict(self.probe_).items()}
+        if self._novelty is not None:
+            arrays |= {"novelty.rows": self._novelty.rows, "novelty.basis": self._novelty.basis}
+        document = {
+            "format": FORMAT,
+            "params": {name: getattr(self, name) for name in _PARAMS},
+            "classes": self.classes_.tolist(),
+            "fitted": {name: getattr(self, name) for name in _FITTED},
+            "threshold": None if self._novelty is None else self._novelty.threshold,
+        }
+        with replace_folder(folder) as fresh:
+            self.encoder_.save(fresh / _ENCODER, decoder=False)
+            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, fresh / _ARRAYS)
+            (fresh / DOCUMENT).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        return Path(folder)
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "auto") -> Self:
+        """Read an annotator written by :meth:`save`; its annotations are those before saving."""
+        folder = Path(folder)
+        document = read_document(folder / DOCUMENT, "annotator", FORMAT)
+        encoder = NuTime.from_pretrained(folder / _ENCODER).to(usable_device(device))
+        try:
+            arrays = load_file(folder / _ARRAYS)
+            annotator = cls(encoder=encoder, device=device, **document["params"])
+            annotator.encoder_ = encoder
+            annotator.classes_ = np.array(document["classes"])
+            for name in _FITTED:
+                setattr(annotator, name, document["fitted"][name])
+            annotator.mean_, annotator.scale_ = arrays["mean"], arrays["scale"]
+            annotator.probe_ = LinearProbe(
+                *(arrays[f"probe.{name}"] for name in ("mean", "scale", "coef", "intercept"))
+            )
+            annotator._novelty = None
+            if document["threshold"] is not None:
+                rows, basis = arrays["novelty.rows"], arrays["novelty.basis"]
+                annotator._novelty = _Novelty(rows, basis, document["threshold"])
+        except (OSError, SafetensorError, *_DAMAGE) as error:
+            raise ValueError(f"{folder}: not written by nutime, or damaged ({one_line(error)})") from None
+        return annotator
 
     def _read(self, X: Any) -> SeriesSet:
         check_is_fitted(self, "probe_")
@@ -374,8 +438,8 @@ class _Novelty:
     def __init__(self, rows: Float64, basis: Float64 | None = None, threshold: float = np.inf) -> None:
         self.basis = basis[:_NOVELTY_COMPONENTS] if basis is not None else np.empty(0)
         self.threshold = threshold
-        rows = rows[:, :_NOVELTY_COMPONENTS]
-        self.known = NearestNeighbors(n_neighbors=min(_NEIGHBOURS, len(rows)), algorithm="brute").fit(rows)
+        self.rows = rows[:, :_NOVELTY_COMPONENTS]
+        self.known = NearestNeighbors(n_neighbors=min(_NEIGHBOURS, len(rows)), algorithm="brute").fit(self.rows)
 
     def distances(self, rows: Float64) -> Float64:
         return np.asarray(self.known.kneighbors(rows[:, :_NOVELTY_COMPONENTS])[0].mean(1))
@@ -464,8 +528,8 @@ def _read_intervals(intervals: Any, given: SeriesSet) -> Iterator[_Row]:
             raise ValueError(f"interval {number}: there is no recording {recording!r}")
         length, times = given.series[index].shape[1], times_of(given, int(index))
         try:
-            first = _point(start, times, "left")
-            last = _point(end, times, "right")
+            first = point_at(start, times, "left")
+            last = point_at(end, times, "right")
         except ValueError as error:
             raise ValueError(f"interval {number}: {error}") from None
         if not 0 <= first < last <= length:
@@ -488,10 +552,13 @@ def _interval_rows(intervals: Any, *, single: bool) -> Iterable[Any]:
     return list(zip(*parts, strict=True))
 
 
-def _point(edge: Any, times: Times | None, side: Any) -> int:
-    """Return the point of an edge, which is a point already or a date."""
+def point_at(edge: Any, times: Times | None, side: Any) -> int:
+    """Return the point of an edge, which is a point already or a time; text is a time."""
     if isinstance(edge, int | np.integer) or (isinstance(edge, float) and edge.is_integer()):
         return int(edge)
     if times is None:
         raise ValueError(f"{edge!r} is not a point, and the recording has no times")
-    return int(np.searchsorted(times, parse_times([edge]).astype(times.dtype)[0], side))
+    time = parse_times([edge])
+    if (time.dtype.kind == "M") != (times.dtype.kind == "M"):
+        raise ValueError(f"{edge!r} is not a time like those of the recording, such as {times[0]}")
+    return int(np.searchsorted(times, time.astype(times.dtype)[0], side))

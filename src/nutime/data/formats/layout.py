@@ -83,7 +83,9 @@ class TableLayout:
 
         label, chosen = find("label", LABEL_NAMES - {"y"} if is_long else LABEL_NAMES, label), label
         guessed = None
-        if label is not None and chosen is None and names[label] != "label":
+        if label is not None and source.ignores_labels:
+            source.notes.append(f"{source.name}: column {quote(header[label].strip())} holds labels and is no channel")
+        elif label is not None and chosen is None and names[label] != "label":
             guessed = header[label].strip()
             if names[label] == "y" and "x" in names and not any(lists):
                 raise source.error(
@@ -99,6 +101,7 @@ class TableLayout:
             raise source.error(f"has no column of values, only {quote(', '.join(header))}")
         # The index of a long table numbers its points; that of a wide one names its series.
         identity = index if identity is None and not is_long else identity
+        label = None if source.ignores_labels else label
         return cls(values, label, identity, time, is_long, [header[i].strip() for i in values], guessed)
 
     @classmethod

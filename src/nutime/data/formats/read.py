@@ -42,6 +42,7 @@ __all__ = [
     "is_many",
     "is_series_file",
     "read_file",
+    "read_recordings",
     "read_records",
 ]
 
@@ -124,6 +125,30 @@ def read_file(
     return replace(found, labels=found.labels if has_labels else None, notes=tuple(notes))
 
 
+def read_recordings(path: _PathLike, **options: Unpack[ReadOptions]) -> SeriesSet:
+    """Read recordings into memory: their points are those of the files, NaN where a value is missing.
+
+    Args:
+        path: a file with one row per point and one column per channel, or with a single series in any other
+            format; several recordings if it has a column of ids. ``-`` is a CSV on standard input. A folder or a
+            glob pattern has one recording per file. A file name without its suffix is the id of a recording.
+        options: the columns of a table; see :class:`ReadOptions`. A column of labels is left out.
+
+    Raises:
+        FormatError: as :func:`read_records`.
+    """
+    _check_freq(path, options)
+    report, notes = TimeReport(), list[str]()
+    if is_many(path):
+        records = _read_many(os.fspath(path), None, options, report, notes, ignores_labels=True)
+    else:
+        records = _read_recording(Path(path), options, report, notes, ignores_labels=True)
+    found = list(with_notes(records, report, notes))
+    if len(found) == 1 and found[0].id is None and Path(path) != STDIN:
+        found = [replace(found[0], id=_stem(Path(path)))]
+    return replace(record_set(found), notes=tuple(notes))
+
+
 def record_set(records: list[Record]) -> SeriesSet:
     """Return records of one file as a set, with the names of the first."""
     labels, ids = [record.label for record in records], [record.id for record in records]
@@ -199,7 +224,13 @@ def _checked(source: InputFile, reader: _Reader) -> Iterator[Record]:
 
 
 def _read_many(
-    pattern: str, labels: _PathLike | None, options: ReadOptions, report: TimeReport, notes: list[str]
+    pattern: str,
+    labels: _PathLike | None,
+    options: ReadOptions,
+    report: TimeReport,
+    notes: list[str],
+    *,
+    ignores_labels: bool = False,
 ) -> Iterator[Record]:
     """Yield one record per file, in the order of the file names."""
     files = _find_files(pattern, labels, notes)
@@ -213,16 +244,29 @@ def _read_many(
     first: Record | None = None
     for identity, path in zip(ids, files, strict=True):
         seen = [] if first else notes  # what is noted about the columns of one file holds for all
-        source = InputFile(path, is_recording=True, time_report=report, notes=seen, **options)
-        suffix = series_suffix(path) or ""
-        is_table = suffix.removesuffix(".gz") in (".csv", ".tsv", ".txt")
-        records = _checked(source, read_csv if is_table else FORMATS[suffix])
+        records = _read_recording(path, options, report, seen, ignores_labels=ignores_labels)
         record = next(records)
         if next(records, None) is not None:
             raise FormatError(f"{path}: holds several series; expected one series per file, or read it alone")
         record = _aligned(path, first or record, record)
         first = first or record
         yield replace(record, id=identity, label=record.label if classes is None else classes.get(identity, ""))
+
+
+def _read_recording(
+    path: Path, options: ReadOptions, report: TimeReport, notes: list[str], *, ignores_labels: bool
+) -> Iterator[Record]:
+    """Yield the records of a file that is a recording: one, unless there are ids or rows cannot be points."""
+    source = InputFile(
+        path, is_recording=True, ignores_labels=ignores_labels, time_report=report, notes=notes, **options
+    )
+    suffix = ".csv" if path == STDIN else series_suffix(path)
+    if suffix is None:
+        raise FormatError(f"{path}: unknown suffix; expected one of {', '.join(FORMATS)}")
+    is_table = suffix.removesuffix(".gz") in (".csv", ".tsv", ".txt")
+    if not (is_table or suffix in TABLES) and any(value is not None for value in options.values()):
+        raise FormatError(f"{path}: has no columns to choose from; only {', '.join(TABLES)} files have")
+    return _checked(source, read_csv if is_table else FORMATS[suffix])
 
 
 def _aligned(path: Path, first: Record, record: Record) -> Record:

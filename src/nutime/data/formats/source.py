@@ -90,6 +90,7 @@ class InputFile:
     Attributes:
         split: which of its sets to read.
         is_recording: whether the file is a single series, with one row per point in a table.
+        ignores_labels: whether a column of labels is left out: it may have another label at every point.
         day_first: the order of day and month in its dates, once known.
         time_report: what was done to the times of its series.
         notes: lines on how the file was understood.
@@ -105,6 +106,7 @@ class InputFile:
     channel_columns: Sequence[str] | None = None
     freq: str | float | None = None
     is_recording: bool = False
+    ignores_labels: bool = False
     day_first: bool | None = None
     time_report: TimeReport = field(default_factory=TimeReport)
     notes: list[str] = field(default_factory=list)

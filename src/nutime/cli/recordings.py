@@ -1,0 +1,529 @@
+"""``nutime segment``, ``scan``, ``annotate`` and ``find``: what happens where in recordings.
+
+A recording is a table with one row per point and one column per channel, or one series in any other format. Results
+have one row per interval, with its times where the recording has times.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from nutime.cli.commands import _check_outputs, _errors_about
+from nutime.cli.options import SHIPPED, AsJson, Device, Force, Output, reads_recordings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from nutime.batch.results import Results
+    from nutime.batch.source import SourceOptions
+    from nutime.data.series import SeriesSet
+
+#: A table without times that has more columns, and fewer rows per column, may well have one row per series.
+_MAX_COLUMNS, _MIN_ROWS = 16, 1000
+_NO_ENCODER = "none"
+_SHOWN = 16  # rows of a printed table
+_QUERY = re.compile(r"(?:(?P<name>.+):)?(?P<start>\d+):(?P<end>\d+)")
+
+_FILES = "a table with one row per point and one column per channel (.csv .parquet …), or one series in another format"
+Recording = Annotated[str, typer.Argument(metavar="IN", show_default=False, help=f"Recording: {_FILES}.")]
+Recordings = Annotated[
+    str,
+    typer.Argument(
+        metavar="IN", show_default=False, help=f"Recordings: {_FILES}; or a folder or pattern of such files."
+    ),
+]
+Window = Annotated[
+    int | None,
+    typer.Option(min=2, metavar="POINTS", show_default=False, help="Shortest window; else it follows the recording."),
+]
+Weights = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME|FOLDER|none", help="Encoder: a shipped one, or a folder; none compares points, far faster."
+    ),
+]
+
+
+class Scale(StrEnum):
+    """What makes two stretches alike."""
+
+    KEEP = "keep"
+    IGNORE = "ignore"
+
+
+class Segment(NamedTuple):
+    """A stretch of one state."""
+
+    start: int
+    end: int
+    state: int
+    start_time: Any = None
+    end_time: Any = None
+
+
+@reads_recordings
+def segment(
+    source: Recording,
+    out: Output,
+    read: SourceOptions,
+    change_points: Annotated[
+        int | None, typer.Option(min=0, metavar="N", show_default=False, help="How many to find; else it is decided.")
+    ] = None,
+    window: Window = None,
+    weights: Weights = SHIPPED,
+    device: Device = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find where a recording changes: one row per segment, with its state.
+
+    Segments of the same state have the same number.
+
+    Example: `nutime segment recording.csv -o segments.csv`
+    """
+    _check_outputs(out, as_json, source)
+    given = _read_one(source, read, "segment")
+
+    from itertools import pairwise
+
+    from nutime import NuTimeSegmenter
+    from nutime.recordings.windows import interval_times, times_of
+
+    with _errors_about(source):
+        segmenter = NuTimeSegmenter(change_points, window or "auto", _encoder(weights), device=device or "auto")
+        found = segmenter.fit_predict(given).tolist()
+    bounds = pairwise([0, *found, given.series[0].shape[1]])
+    segments = [
+        Segment(start, end, state, *interval_times(times_of(given), start, end))
+        for (start, end), state in zip(bounds, segmenter.labels_.tolist(), strict=True)
+    ]
+    columns = _columns(given, segments, {"start": int, "end": int, "state": int})
+    states = max(segmenter.labels_.tolist()) + 1
+    document = {"change_points": found, "segments": len(segments), "states": states}
+    line = f"Segments: {len(segments)}, of {states} state(s)"
+    _show(source, given, columns, [line, _table(columns)], document, out, as_json)
+
+
+@reads_recordings
+def scan(
+    source: Recording,
+    out: Output,
+    read: SourceOptions,
+    reference: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", show_default=False, help="A normal recording to compare with; else IN itself."),
+    ] = None,
+    scores: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", show_default=False, help="Write the score of every point there as well."),
+    ] = None,
+    false_alarm_rate: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of the points of a normal recording above the threshold.")
+    ] = 0.01,
+    window: Window = None,
+    weights: Weights = SHIPPED,
+    device: Device = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the stretches of a recording unlike the rest of it, or unlike a normal one: start, end and score.
+
+    A score of 1 is ordinary. The channel is the one that contributes most.
+
+    Example: `nutime scan recording.csv --reference normal.csv -o intervals.csv --scores scores.csv`
+    """
+    inputs = [source, reference] if reference else [source]
+    for place in [out, scores] if scores else [out]:
+        _check_outputs(place, as_json, *inputs)
+    if scores == out:
+        raise typer.BadParameter("must not be the file of the intervals", param_hint="--scores")
+    given = _read_one(source, read, "scan")
+    normal = _read_one(reference, read, "scan") if reference else None
+
+    import numpy as np
+
+    from nutime import NuTimeScanner
+
+    scanner = NuTimeScanner(
+        window or "auto", _encoder(weights), false_alarm_rate=false_alarm_rate, device=device or "auto"
+    )
+    if normal is not None:
+        with _errors_about(reference or source):
+            scanner.fit(normal)
+    with _errors_about(source):
+        score = scanner.fit_predict(given) if normal is None else scanner.predict(given)
+    names = scanner.channel_names_in_ or [str(index) for index in range(scanner.n_channels_in_)]
+    intervals = [interval._replace(channel=names[interval.channel]) for interval in scanner.intervals_]  # type: ignore[arg-type]
+    columns = _columns(given, intervals, {"start": int, "end": int, "score": float, "channel": str})
+    order = np.argsort(-columns["score"], kind="stable")
+    highest = {name: column[order] for name, column in columns.items()}
+    share = float((score > scanner.threshold_).mean())
+    document = {
+        "scores": scores,
+        "threshold": scanner.threshold_,
+        "intervals": len(intervals),
+        "share": share,
+        "top": _rows(highest)[:_SHOWN],
+    }
+    line = (
+        f"Anomalies: {len(intervals):,} interval(s), {100 * share:.1f} % of the points, with a score above "
+        f"{scanner.threshold_:.2f}"
+    )
+    page = [line, _table(highest)] if intervals else [line]
+    if scores:
+        times = {} if given.times is None else {"time": given.times[0]}
+        _write(scores, {**times, "score": score, "is_anomaly": score > scanner.threshold_})
+        page.append(f"Scores of all points: {'standard output' if scores == '-' else scores}")
+    _show(source, given, columns, page, document, out, as_json)
+
+
+@reads_recordings
+def annotate(
+    source: Recordings,
+    out: Output,
+    read: SourceOptions,
+    reference: Annotated[
+        str | None,
+        typer.Option(metavar="FILE|FOLDER", show_default=False, help="Recordings to learn from, with --intervals."),
+    ] = None,
+    intervals: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="What happens there: a CSV with the columns recording (unless there is one), start, end (points, "
+            "exclusive; or start_time, end_time) and label.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL_DIR", show_default=False, help="A saved model, instead of learning one."),
+    ] = None,
+    window: Window = None,
+    save: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL_DIR", show_default=False, help="Save the model, for --model."),
+    ] = None,
+    force: Force = False,
+    weights: Annotated[str, typer.Option(metavar="NAME|FOLDER", help="Encoder: a shipped one, or a folder.")] = SHIPPED,
+    device: Device = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn from labelled intervals of recordings what happens where in others: start, end, label, confidence.
+
+    The label is empty where none of the known ones fits.
+
+    Example: `nutime annotate new.csv --reference old.csv --intervals intervals.csv -o annotations.csv --save model`
+    """
+    if (model is None) == (reference is None) or (reference is None) != (intervals is None):
+        raise typer.BadParameter("give --reference and --intervals, or --model", param_hint="--reference")
+    if model and (save or window):
+        raise typer.BadParameter("a saved model has its window and is saved already", param_hint="--model")
+    inputs = [place for place in (source, reference, intervals) if place]
+    _check_outputs(out, as_json, *inputs, save=save, force=force)
+    if model and not Path(model, "annotator.json").is_file():
+        raise ValueError(f"{model}: is not a folder saved by nutime annotate (no annotator.json)")
+    given = _read(source, read, "annotate")
+    known = _read(reference, read, "annotate") if reference else None
+    rows = _read_intervals(intervals, known) if intervals and known else []
+
+    from dataclasses import replace
+
+    from nutime import NuTimeAnnotator
+
+    if model:
+        annotator = NuTimeAnnotator.load(model, device or "auto")
+    else:
+        with _errors_about(intervals or source):
+            annotator = NuTimeAnnotator(window or "auto", encoder=weights, device=device or "auto").fit(known, rows)
+    found, names = [], []
+    for index, values in enumerate(given.series):
+        times = None if given.times is None else [given.times[index]]
+        name = given.ids[index] if given.ids else str(index)
+        with _errors_about(source if len(given) == 1 else f"{source}: {name}"):
+            part = annotator.predict(replace(given, series=[values], ids=None, times=times))
+        found += [row._replace(label="" if row.label is None else str(row.label)) for row in part]
+        names += [name] * len(part)
+    if save:
+        annotator.save(save)
+
+    import numpy as np
+
+    fields = {"start": int, "end": int, "label": str, "confidence": float}
+    columns = {"recording": np.array(names, np.str_), **_columns(given, found, fields)}
+    counts, points = Counter(row.label for row in found), Counter[str]()
+    for row in found:
+        points[row.label] += row.end - row.start
+    shares = {name: points[name] / points.total() for name in sorted(counts)}
+    labels = [
+        (name or "(none of the labels)", f"{counts[name]:,}", f"{100 * share:.1f} %")
+        for name, share in shares.items()
+    ]
+    document = {"recordings": len(given), "intervals": len(found), "share": shares, "model": save or model}
+
+    from nutime.cli import summaries
+
+    page: list[Any] = [summaries.table(["label", "intervals", "share of the points"], labels)]
+    steps = []
+    if save:
+        command = f"nutime annotate NEW.csv --model {shlex.quote(save)} -o annotations.csv"
+        steps = [f"Model: {save}", "Next steps:", f"  {command}"]
+    _show(source, given, columns, page, document, out, as_json, steps)
+
+
+@reads_recordings
+def find(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="IN",
+            show_default=False,
+            help=f"Recordings: {_FILES}; a folder or pattern of such files; or a folder saved with --index.",
+        ),
+    ],
+    query: Annotated[
+        str,
+        typer.Option(
+            metavar="START:END|FILE",
+            show_default=False,
+            help="The stretch: points of IN (100:200, or NAME:100:200 of several recordings, end exclusive), two "
+            "times with / between them, or a file.",
+        ),
+    ],
+    out: Output,
+    read: SourceOptions,
+    matches: Annotated[int, typer.Option("--matches", "-k", min=1, help="Number of matches.")] = 10,
+    scale: Annotated[
+        Scale, typer.Option(help="Compare level and amplitude too, or the shape alone.")
+    ] = Scale.KEEP,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            show_default=False,
+            help="Save an index of the recordings, which later searches name in place of IN.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an index that exists already.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the stretches of recordings most like a given one, the best first; they do not overlap each other.
+
+    A query that is part of the recordings is its own first match.
+
+    Example: `nutime find recording.csv --query 1000:1200 -k 5 -o matches.csv`
+    """
+    is_index = Path(source, "index.json").is_file()
+    if is_index and index:
+        raise typer.BadParameter(f"{source} is an index already", param_hint="--index")
+    _check_outputs(out, as_json, source, save=index, force=force)
+
+    import numpy as np
+
+    from nutime import RecordingIndex
+    from nutime import find as find_matches
+
+    prepared = RecordingIndex.load(source) if is_index else None
+    given = prepared.recordings if prepared else _read(source, read, "find")
+    stretch = _query(query, given, read, source)
+    if index:
+        size, longest = stretch.series[0].shape[1], max(values.shape[1] for values in given.series)
+        sizes = np.unique(np.clip([size // 2, size, 2 * size], 16, longest)).tolist()
+        with _errors_about(source):
+            prepared = RecordingIndex.build(given, sizes, encoder=None, scale=scale.value)
+        prepared.save(index)
+    with _errors_about(source):
+        found = find_matches(prepared or given, stretch, matches, scale=scale.value)
+    fields = {"recording": str, "start": int, "end": int, "distance": float}
+    columns = _columns(given, [match._replace(recording=str(match.recording)) for match in found], fields)
+    document = {"recordings": len(given), "index": index, "matches": _rows(columns)}
+    page: list[Any] = [f"Matches: {len(found)}", _table(columns)]
+    steps = [f"Index: {index}", "Next steps:", f"  nutime find {shlex.quote(index)} --query FILE -o matches.csv"]
+    _show(source, given, columns, page, document, out, as_json, steps if index else [])
+
+
+# ---- reading -------------------------------------------------------------------------------------------------
+
+
+def _read(source: str, read: SourceOptions, command: str, *, several: bool = True) -> SeriesSet:
+    """Read recordings; refuse what has one row per series."""
+    from nutime.data.formats.read import is_many, read_recordings, series_suffix
+    from nutime.data.formats.source import FormatError
+
+    given = read_recordings(source, **read)  # type: ignore[misc]
+    channels, length = given.series[0].shape
+    if len(given) > 1 and (given.ids is None or not several):
+        expected = "recordings by id" if several else "one recording, with one row per point"
+        raise FormatError(
+            f"{source}: holds {len(given):,} series, and nutime {command} reads {expected}; to compare series use "
+            "nutime detect, to classify them nutime predict"
+        )
+    is_table = (series_suffix(source) or ".csv").removesuffix(".gz") in (".csv", ".tsv", ".txt", ".parquet")
+    if (
+        is_table
+        and not is_many(source)
+        and given.times is None
+        and "channel_columns" not in read
+        and channels > _MAX_COLUMNS
+        and length < _MIN_ROWS * channels
+    ):
+        raise FormatError(
+            f"{source}: {length:,} rows of {channels:,} columns without times; if rows are series, use nutime detect "
+            "or nutime predict; if they are points, name the columns with --channels"
+        )
+    return given
+
+
+def _read_one(source: str, read: SourceOptions, command: str) -> SeriesSet:
+    return _read(source, read, command, several=False)
+
+
+def _read_intervals(path: str, known: SeriesSet) -> list[tuple[Any, ...]]:
+    """Return ``(recording, start, end, label)`` of a CSV, without the recording if there is one without a name."""
+    from nutime.data.formats.read import series_suffix
+
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            header, *rows = [row for row in csv.reader(file, strict=True) if row] or [[]]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path}: cannot be read: {error}") from None
+    names = [name.strip().lower() for name in header]
+    edges = ("start", "end") if "start" in names else ("start_time", "end_time")
+    wanted = ["recording"] * (len(known) > 1 or "recording" in names and known.ids is not None)
+    wanted += [*edges, "label"]
+    if missing := [name for name in wanted if name not in names]:
+        raise ValueError(f"{path}: has no column {missing[0]!r}, only {', '.join(names)}")
+    found = []
+    for number, row in enumerate(rows):
+        if len(row) != len(names):
+            raise ValueError(f"{path}: interval {number}: has {len(row)} cell(s), the first row has {len(names)}")
+        cells = dict(zip(names, (cell.strip() for cell in row), strict=True))
+        values = [cells[name] if name.endswith("_time") else _point(path, number, cells[name]) for name in edges]
+        if wanted[0] == "recording":
+            name = cells["recording"]
+            name = name if name in (known.ids or ()) else name.removesuffix(series_suffix(name) or "")
+            found.append((name, *values, cells["label"]))
+        else:
+            found.append((*values, cells["label"]))
+    return found
+
+
+def _point(path: str, number: int, cell: str) -> int | str:
+    """Return a point, or a date as it is; other numbers may be times or mistakes."""
+    try:
+        value = float(cell)
+    except ValueError:
+        return cell
+    if not value.is_integer():
+        raise ValueError(
+            f"{path}: interval {number}: {cell} is not a point; if columns hold times, call them start_time, end_time"
+        )
+    return int(value)
+
+
+def _query(text: str, given: SeriesSet, read: SourceOptions, source: str) -> SeriesSet:
+    """Return the stretch that ``--query`` names, as one recording."""
+    from dataclasses import replace
+
+    from nutime.data.formats.read import is_series_file
+    from nutime.recordings.annotator import point_at
+    from nutime.recordings.windows import times_of
+
+    if is_series_file(text) or Path(text).exists():
+        return _read_one(text, read, "find")
+    match = _QUERY.fullmatch(text)
+    name = match["name"] if match else None
+    ids = given.ids or [str(index) for index in range(len(given))]
+    if name is not None and name not in ids:
+        raise ValueError(f"{source}: has no recording {name!r}, only {', '.join(ids[:8])}{', …' * (len(ids) > 8)}")
+    if name is None and len(given) > 1:
+        raise ValueError(f"{source}: has {len(given)} recordings; write --query as NAME:START:END, or give a file")
+    index = 0 if name is None else ids.index(name)
+    edges: Sequence[Any] = (int(match["start"]), int(match["end"])) if match else text.split("/")
+    if len(edges) != 2:
+        raise ValueError(f"--query {text!r} is neither START:END, nor two times as START/END, nor a file")
+    values, times = given.series[index], times_of(given, index)
+    start, end = point_at(edges[0], times, "left"), point_at(edges[1], times, "right")
+    if not 0 <= start < end <= values.shape[1]:
+        raise ValueError(f"--query {text!r} is not within the {values.shape[1]:,} points of {source}")
+    return replace(given, series=[values[:, start:end]], ids=None, times=None)
+
+
+def _encoder(weights: str) -> str | None:
+    return None if weights == _NO_ENCODER else weights
+
+
+# ---- writing -------------------------------------------------------------------------------------------------
+
+
+def _columns(given: SeriesSet, rows: Sequence[Any], fields: Mapping[str, type]) -> dict[str, NDArray[Any]]:
+    """Return the fields of rows as columns, with their times where the recordings have times."""
+    import numpy as np
+
+    kinds: dict[str, Any] = dict(fields)
+    if given.times is not None:
+        kinds |= dict.fromkeys(("start_time", "end_time"), given.times[0].dtype)
+    return {name: np.array([getattr(row, name) for row in rows], kind) for name, kind in kinds.items()}
+
+
+def _write(out: str, columns: Results) -> None:
+    from nutime.batch.results import open_results
+
+    with open_results(out) as write:
+        write(columns, 0)
+
+
+def _rows(columns: Results) -> list[dict[str, Any]]:
+    """Return one dict per row, with dates as text."""
+    lists = [_texts(column) if column.dtype.kind in "mM" else column.tolist() for column in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
+
+
+def _texts(column: NDArray[np.datetime64]) -> list[str]:
+    return [text.replace("T", " ").removesuffix(".000000") for text in column.astype(str).tolist()]
+
+
+def _table(columns: Results) -> Any:
+    """Return a table of the first rows, to print."""
+    from nutime.cli import summaries
+
+    rows = _rows({name: column[:_SHOWN] for name, column in columns.items()})
+    cells = [[f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row.values()] for row in rows]
+    return summaries.table(list(columns), cells)
+
+
+def _show(
+    source: str,
+    given: SeriesSet,
+    columns: Results,
+    page: Sequence[Any],
+    document: dict[str, Any],
+    out: str,
+    as_json: bool,
+    steps: Sequence[str] = (),
+) -> None:
+    """Write the results; print the summary as JSON or as a page."""
+    from nutime.cli import summaries
+
+    _write(out, columns)
+    lengths = [values.shape[1] for values in given.series]
+    channels = len(given.series[0])
+    several = f"{len(given):,} recordings of {min(lengths):,} to {max(lengths):,} points"
+    extent = several if len(given) > 1 else f"{lengths[0]:,} points"
+    head = f"{'standard input' if source == '-' else source}: {extent}{f', {channels} channels' * (channels > 1)}"
+    if given.times is not None and len(given) == 1:
+        first, last = (_rows({"time": given.times[0][[edge]]})[0]["time"] for edge in (0, -1))
+        head += f", from {first} to {last}"
+    rows = len(next(iter(columns.values())))
+    more = [f"… and {rows - _SHOWN:,} more"] if rows > _SHOWN and len(page) > 1 else []
+    written = summaries.output_line(out, summaries.column_names(out, columns))
+    document = {"out": out, "points": sum(lengths), "channels": channels, **document}
+    summaries.show(document, [head, *page, *more, written, *steps], as_json, out)
