@@ -24,16 +24,11 @@ from nutime.cli import (
     explore,
     export,
     figure,
-<<<<<<< HEAD
     label,
-    pretrain,
-    serve,
-    values,
-=======
     pretrain,
     recordings,
     serve,
->>>>>>> 0fe5150 (Commands for recordings: segment, scan, annotate and find, because users have long recordings more often than cut series)
+    values,
 )
 from nutime.cli.text import printable
 
@@ -65,13 +60,10 @@ def _options(
 app.command("demo")(demo.demo)
 for command in (commands.embed, commands.fit, commands.predict, commands.cluster, commands.detect):
     app.command()(command)
-<<<<<<< HEAD
 app.command("impute")(values.impute)
 app.command("forecast")(values.forecast)
-=======
 for command in (recordings.segment, recordings.scan, recordings.annotate, recordings.find):
     app.command()(command)
->>>>>>> 0fe5150 (Commands for recordings: segment, scan, annotate and find, because users have long recordings more often than cut series)
 app.command("explain")(explain.explain)
 app.command("label")(label.label)
 app.command("suggest")(label.suggest)

@@ -1,7 +1,7 @@
 """``nutime segment``, ``scan``, ``annotate`` and ``find``: what happens where in recordings.
 
-A recording is a table with one row per point and one column per channel, or one series in any other format. Results
-have one row per interval, with its times where the recording has times.
+A recording is a table with one row per point and one column per channel, or one series in any other format.
+Results have one row per interval, with its times where the recording has times.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 _MAX_COLUMNS, _MIN_ROWS = 16, 1000
 _NO_ENCODER = "none"
 _SHOWN = 16  # rows of a printed table
-_QUERY = re.compile(r"(?:(?P<name>.+):)?(?P<start>\d+):(?P<end>\d+)")
+_QUERY = re.compile(r"(?:(?P<name>[^/]+):)?(?P<start>\d+):(?P<end>\d+)")
 
-_FILES = "a table with one row per point and one column per channel (.csv .parquet …), or one series in another format"
+_FILES = (
+    "a table with one row per point and one column per channel (.csv .parquet …), or one series in another format"
+)
 Recording = Annotated[str, typer.Argument(metavar="IN", show_default=False, help=f"Recording: {_FILES}.")]
 Recordings = Annotated[
     str,
@@ -44,7 +46,9 @@ Recordings = Annotated[
 ]
 Window = Annotated[
     int | None,
-    typer.Option(min=2, metavar="POINTS", show_default=False, help="Shortest window; else it follows the recording."),
+    typer.Option(
+        min=2, metavar="POINTS", show_default=False, help="Shortest window; else it follows the recording."
+    ),
 ]
 Weights = Annotated[
     str,
@@ -77,7 +81,8 @@ def segment(
     out: Output,
     read: SourceOptions,
     change_points: Annotated[
-        int | None, typer.Option(min=0, metavar="N", show_default=False, help="How many to find; else it is decided.")
+        int | None,
+        typer.Option(min=0, metavar="N", show_default=False, help="How many to find; else it is decided."),
     ] = None,
     window: Window = None,
     weights: Weights = SHIPPED,
@@ -120,7 +125,9 @@ def scan(
     read: SourceOptions,
     reference: Annotated[
         str | None,
-        typer.Option(metavar="FILE", show_default=False, help="A normal recording to compare with; else IN itself."),
+        typer.Option(
+            metavar="FILE", show_default=False, help="A normal recording to compare with; else IN itself."
+        ),
     ] = None,
     scores: Annotated[
         str | None,
@@ -192,7 +199,9 @@ def annotate(
     read: SourceOptions,
     reference: Annotated[
         str | None,
-        typer.Option(metavar="FILE|FOLDER", show_default=False, help="Recordings to learn from, with --intervals."),
+        typer.Option(
+            metavar="FILE|FOLDER", show_default=False, help="Recordings to learn from, with --intervals."
+        ),
     ] = None,
     intervals: Annotated[
         str | None,
@@ -213,7 +222,9 @@ def annotate(
         typer.Option(metavar="MODEL_DIR", show_default=False, help="Save the model, for --model."),
     ] = None,
     force: Force = False,
-    weights: Annotated[str, typer.Option(metavar="NAME|FOLDER", help="Encoder: a shipped one, or a folder.")] = SHIPPED,
+    weights: Annotated[
+        str, typer.Option(metavar="NAME|FOLDER", help="Encoder: a shipped one, or a folder.")
+    ] = SHIPPED,
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
@@ -221,7 +232,7 @@ def annotate(
 
     The label is empty where none of the known ones fits.
 
-    Example: `nutime annotate new.csv --reference old.csv --intervals intervals.csv -o annotations.csv --save model`
+    Example: `nutime annotate new.csv --reference old.csv --intervals intervals.csv -o annotations.csv`
     """
     if (model is None) == (reference is None) or (reference is None) != (intervals is None):
         raise typer.BadParameter("give --reference and --intervals, or --model", param_hint="--reference")
@@ -243,7 +254,9 @@ def annotate(
         annotator = NuTimeAnnotator.load(model, device or "auto")
     else:
         with _errors_about(intervals or source):
-            annotator = NuTimeAnnotator(window or "auto", encoder=weights, device=device or "auto").fit(known, rows)
+            annotator = NuTimeAnnotator(window or "auto", encoder=weights, device=device or "auto").fit(
+                known, rows
+            )
     found, names = [], []
     for index, values in enumerate(given.series):
         times = None if given.times is None else [given.times[index]]
@@ -346,8 +359,11 @@ def find(
     columns = _columns(given, [match._replace(recording=str(match.recording)) for match in found], fields)
     document = {"recordings": len(given), "index": index, "matches": _rows(columns)}
     page: list[Any] = [f"Matches: {len(found)}", _table(columns)]
-    steps = [f"Index: {index}", "Next steps:", f"  nutime find {shlex.quote(index)} --query FILE -o matches.csv"]
-    _show(source, given, columns, page, document, out, as_json, steps if index else [])
+    steps: list[Any] = []
+    if index:
+        repeat = f"  nutime find {shlex.quote(index)} --query FILE -o matches.csv"
+        steps = [f"Index: {index}", "Next steps:", repeat]
+    _show(source, given, columns, page, document, out, as_json, steps)
 
 
 # ---- reading -------------------------------------------------------------------------------------------------
@@ -376,7 +392,7 @@ def _read(source: str, read: SourceOptions, command: str, *, several: bool = Tru
         and length < _MIN_ROWS * channels
     ):
         raise FormatError(
-            f"{source}: {length:,} rows of {channels:,} columns without times; if rows are series, use nutime detect "
+            f"{source}: {length:,} rows of {channels:,} columns without times; for series in rows, use nutime detect "
             "or nutime predict; if they are points, name the columns with --channels"
         )
     return given
@@ -397,7 +413,7 @@ def _read_intervals(path: str, known: SeriesSet) -> list[tuple[Any, ...]]:
         raise ValueError(f"{path}: cannot be read: {error}") from None
     names = [name.strip().lower() for name in header]
     edges = ("start", "end") if "start" in names else ("start_time", "end_time")
-    wanted = ["recording"] * (len(known) > 1 or "recording" in names and known.ids is not None)
+    wanted = ["recording"] * (len(known) > 1 or ("recording" in names and known.ids is not None))
     wanted += [*edges, "label"]
     if missing := [name for name in wanted if name not in names]:
         raise ValueError(f"{path}: has no column {missing[0]!r}, only {', '.join(names)}")
@@ -424,7 +440,7 @@ def _point(path: str, number: int, cell: str) -> int | str:
         return cell
     if not value.is_integer():
         raise ValueError(
-            f"{path}: interval {number}: {cell} is not a point; if columns hold times, call them start_time, end_time"
+            f"{path}: interval {number}: {cell} is not a point; columns of times are start_time and end_time"
         )
     return int(value)
 

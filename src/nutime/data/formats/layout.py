@@ -84,7 +84,9 @@ class TableLayout:
         label, chosen = find("label", LABEL_NAMES - {"y"} if is_long else LABEL_NAMES, label), label
         guessed = None
         if label is not None and source.ignores_labels:
-            source.notes.append(f"{source.name}: column {quote(header[label].strip())} holds labels and is no channel")
+            source.notes.append(
+                f"{source.name}: column {quote(header[label].strip())} holds labels and is no channel"
+            )
         elif label is not None and chosen is None and names[label] != "label":
             guessed = header[label].strip()
             if names[label] == "y" and "x" in names and not any(lists):
