@@ -392,8 +392,8 @@ def _read(source: str, read: SourceOptions, command: str, *, several: bool = Tru
         and length < _MIN_ROWS * channels
     ):
         raise FormatError(
-            f"{source}: {length:,} rows of {channels:,} columns without times; for series in rows, use nutime detect "
-            "or nutime predict; if they are points, name the columns with --channels"
+            f"{source}: {length:,} rows of {channels:,} columns without times; for series in rows, use nutime "
+            "detect or nutime predict; if they are points, name the columns with --channels"
         )
     return given
 
