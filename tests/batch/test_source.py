@@ -107,7 +107,7 @@ def test_a_file_is_read_chunk_by_chunk(tmp_path):
 @pytest.mark.usefixtures("small_chunks")
 def test_an_endless_stream_is_read_no_further_than_needed():
     records = (Record(np.ones((1, 3)), "x") for _ in count())
-    assert len(next(sources._chunks(records, "endless")).series) == 2
+    assert len(next(sources._chunks(records, "endless", keep_missing=False)).series) == 2
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -128,13 +128,13 @@ def test_a_bad_series_of_a_later_chunk_is_named_by_its_index_in_the_file(tmp_pat
 def test_series_of_other_channels_in_a_later_chunk_are_refused():
     records = iter([*[Record(np.ones((1, 3)))] * 4, Record(np.ones((2, 3)))])
     with pytest.raises(FormatError, match="here: series 4: has 2 channel"):
-        list(sources._chunks(records, "here"))
+        list(sources._chunks(records, "here", keep_missing=False))
 
 
 @pytest.mark.usefixtures("small_chunks")
 def test_a_series_without_a_label_has_an_empty_one():
     records = iter([Record(np.ones((1, 3)), label) for label in ("x", None, None, None, "y")])
-    chunks = list(sources._chunks(records, "here"))
+    chunks = list(sources._chunks(records, "here", keep_missing=False))
     assert Chunk.joined(chunks).columns["label"].tolist() == ["x", "", "", "", "y"]
 
 

@@ -136,7 +136,7 @@ MISTAKES = {
     "no labels to learn": ["fit plain.csv -o OUT", "plain.csv: has no labels; name their column with --label"],
     "labels of one class": ["fit one.csv -o OUT --weights TINY", "one.csv: y has one class, 'x'"],
     "a single series to cluster": ["cluster single.csv -o OUT.csv --weights TINY", "single.csv: choosing"],
-    "a single series to detect by": ["detect single.csv -o OUT.csv --weights TINY", "at least 2 series"],
+    "a single series to detect by": ["detect single.csv -o OUT.csv --weights TINY", "use: nutime scan single.csv"],
     "other channels to detect by": [
         "detect three.ts --reference one.csv -o OUT.csv --weights TINY",
         "three.ts: X has 3 channel(s)",
