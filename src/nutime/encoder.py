@@ -118,7 +118,7 @@ class NuTime(NuTimeNetwork):
                 quantiles)``; observed points have their value in all of them.
         """
         levels = values.check_quantiles((0.5,) if quantiles is None else quantiles)
-        series = read_input(X, keep_missing=True).series
+        series = [np.asarray(one, np.float64) for one in read_input(X, keep_missing=True).series]
         filled = values.impute(self, self._decoder(), series)
         results: list[Array] = [values.at_levels(predicted, levels) for predicted in filled]
         return [result[..., 0] for result in results] if quantiles is None else results
@@ -134,9 +134,10 @@ class NuTime(NuTimeNetwork):
         """
         check_number("horizon", horizon, "[1, inf)", integer=True)
         levels = values.check_quantiles((0.5,) if quantiles is None else quantiles)
-        series = [one[:, : values.observed_end(one)] for one in read_input(X, keep_missing=True).series]
+        series = read_input(X, keep_missing=True).series
+        channels = [np.asarray(row[: values.observed_end(one)], np.float64) for one in series for row in one]
         predict = values.forecast if quantiles is None else values.forecast_intervals
-        predicted = predict(self, self._decoder(), values.as_channels(series), horizon)
+        predicted = predict(self, self._decoder(), channels, horizon)
         result = values.at_levels(predicted, levels).reshape(len(series), -1, horizon, len(levels))
         return result[..., 0] if quantiles is None else result
 

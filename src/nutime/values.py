@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nutime.data.series import Array
 from nutime.model.context import Affine
 from nutime.model.decoder import CONTEXT, QUANTILES, Decoder
 from nutime.model.network import NuTimeNetwork
@@ -48,9 +47,9 @@ def check_quantiles(quantiles: Sequence[float]) -> Float64:
     return levels
 
 
-def impute(encoder: NuTimeNetwork, decoder: Decoder, series: Sequence[Array]) -> list[Float64]:
+def impute(encoder: NuTimeNetwork, decoder: Decoder, series: Sequence[Float64]) -> list[Float64]:
     """Return ``(channels, length, QUANTILES)`` for each series, from all its channels."""
-    channels = iter(fill(encoder, decoder, as_channels(series)))
+    channels = iter(fill(encoder, decoder, [channel for values in series for channel in values]))
     filled = [np.stack([next(channels) for _ in values]) for values in series]
     explained = [
         (index, channel, fitted)
@@ -198,7 +197,7 @@ def _edges(missing: NDArray[np.bool_]) -> NDArray[np.intp]:
     return np.flatnonzero(np.diff(missing.astype(np.int8), prepend=0, append=0)).reshape(-1, 2)
 
 
-def _regressions(values: Array, filled: Float64) -> Iterator[tuple[int, Float64]]:
+def _regressions(values: Float64, filled: Float64) -> Iterator[tuple[int, Float64]]:
     """Yield the channels with missing points that the others explain, and what they explain, ``(length,)``."""
     missing = np.isnan(values)
     if len(values) == 1 or not missing.any():
@@ -247,11 +246,6 @@ def _ridge(others: Float64, target: Float64, observed: NDArray[np.bool_]) -> Flo
     return solve(everywhere, _PENALTIES[best]) * unit / scale
 
 
-def observed_end(values: NDArray[Any]) -> int:
+def observed_end(values: NDArray[np.floating[Any]]) -> int:
     """Return the number of points of ``(channels, length)`` up to the last one observed in any channel."""
     return int(np.flatnonzero(~np.isnan(values).all(0))[-1]) + 1
-
-
-def as_channels(series: Sequence[NDArray[Any]]) -> list[Float64]:
-    """Return the channels of all series, one after another, float64."""
-    return [np.asarray(channel, np.float64) for values in series for channel in values]

@@ -19,6 +19,7 @@ from scipy.interpolate import CubicSpline
 
 from nutime.bench.methods import Config, Scores, SingleRun
 from nutime.data.archives import local_folder
+from nutime.data.series import Array
 from nutime.encoder import NuTime
 
 Float64: TypeAlias = NDArray[np.float64]
@@ -76,7 +77,7 @@ def load_futures(
     return Futures(pasts[::step], np.stack(ends[::step]), _DAY if name.endswith("Hourly") else 1, False)
 
 
-def _open(name: str, data_dir: str | None) -> dict[str, NDArray[np.floating]]:
+def _open(name: str, data_dir: str | None) -> dict[str, Array]:
     path = Path(local_folder(data_dir) or ".", f"{name}.npz")
     if not path.is_file():
         raise ValueError(f"{name}: no file {path}; name the data folder by data_dir or NUTIME_DATA")
@@ -84,12 +85,13 @@ def _open(name: str, data_dir: str | None) -> dict[str, NDArray[np.floating]]:
         return {key: file[key] for key in ("value", "past", "future") if key in file}
 
 
-def _standardised(values: NDArray[np.floating], validation: bool) -> tuple[Float64, int, int]:
+def _standardised(values: Array, validation: bool) -> tuple[Float64, int, int]:
     """Return values in units of the first 60 %, and the start and the stop of the part to measure on."""
     length = values.shape[1]
     first, second = round(0.6 * length), round(0.8 * length)
-    train = values[:, :first].astype(np.float64)
-    scaled = (values - train.mean(1, keepdims=True)) / train.std(1, keepdims=True)
+    known = values.astype(np.float64)
+    train = known[:, :first]
+    scaled = (known - train.mean(1, keepdims=True)) / train.std(1, keepdims=True)
     return scaled, *((first, second) if validation else (second, length))
 
 
