@@ -121,3 +121,46 @@ def test_weights_without_a_decoder_say_so():
 def test_a_saved_encoder_keeps_its_decoder(model, tmp_path):
     again = NuTime.from_pretrained(model.save(tmp_path / "copy"))
     np.testing.assert_array_equal(again.forecast([WAVE], 5), model.forecast([WAVE], 5))
+
+
+def correlated(rng, length=600):
+    """Return a slow wave with steps that repeat in no period, and another channel that is a multiple of it."""
+    slow = np.repeat(rng.normal(size=length // 10), 10) + rng.normal(0, 0.02, length)
+    return np.stack([slow, 1e6 - 1e3 * slow])
+
+
+def test_a_channel_is_filled_from_another_one_that_explains_it(model):
+    series = correlated(np.random.default_rng(4))
+    given = series.copy()
+    given[0, 300:330] = np.nan
+    alone, jointly = model.impute([given[0]])[0][0], model.impute([given])[0][0]
+    error = np.abs(np.stack([alone, jointly]) - series[0])[:, 300:330].mean(1)
+    assert error[1] < 0.2 * error[0]
+
+
+def test_a_channel_is_filled_alone_where_no_other_one_is_observed(model):
+    given = with_gap(correlated(np.random.default_rng(5)))
+    given[0, 100:130] = np.nan
+    alone = np.stack([model.impute([given[channel]])[0][0] for channel in (0, 1)])
+    np.testing.assert_allclose(model.impute([given])[0][:, 300:340], alone[:, 300:340], rtol=1e-4)
+
+
+def test_a_channel_that_explains_nothing_changes_nothing(model):
+    rng = np.random.default_rng(6)
+    given = np.stack([with_gap(WAVE), rng.normal(size=500)])
+    np.testing.assert_allclose(model.impute([given])[0][0], model.impute([given[0]])[0][0], atol=1e-4)
+
+
+def test_joint_results_follow_the_scale_of_every_channel(model):
+    series = correlated(np.random.default_rng(7))
+    series[0, 300:330] = np.nan
+    one, other = model.impute([series, series * [[1e9], [1e-9]]])
+    np.testing.assert_allclose(other[0], 1e9 * one[0], atol=1e6)
+
+
+def test_intervals_are_narrower_after_a_past_that_was_predictable(model):
+    rng = np.random.default_rng(8)
+    calm = np.append(WAVE, WAVE)
+    wild = calm + np.append(np.zeros(500), rng.normal(0, 0.5, 500))
+    width = np.diff(model.forecast([calm, wild], 24, quantiles=(0.1, 0.9))[:, 0])[..., 0].mean(1)
+    assert width[0] < width[1] / 3

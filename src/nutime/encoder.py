@@ -110,17 +110,17 @@ class NuTime(NuTimeNetwork):
     def impute(self, X: SeriesLike, *, quantiles: Sequence[float] | None = None) -> list[Array]:
         """Return the series with every NaN replaced by a prediction, in the original units.
 
+        Other channels that are observed at a missing point are used where they explain the channel.
+
         Args:
             X: series in any form of :mod:`nutime.data.series`; NaN is missing, at the ends too.
             quantiles: levels to predict instead of the median, which then are the last axis: ``(channels, length,
                 quantiles)``; observed points have their value in all of them.
         """
         levels = values.check_quantiles((0.5,) if quantiles is None else quantiles)
-        series = read_input(X, keep_missing=True).series
-        filled = iter(values.fill(self, self._decoder(), values.as_channels(series)))
-        results: list[Array] = [
-            np.stack([values.at_levels(next(filled), levels) for _ in channels]) for channels in series
-        ]
+        series = [np.asarray(one, np.float64) for one in read_input(X, keep_missing=True).series]
+        filled = values.impute(self, self._decoder(), series)
+        results: list[Array] = [values.at_levels(predicted, levels) for predicted in filled]
         return [result[..., 0] for result in results] if quantiles is None else results
 
     def forecast(self, X: SeriesLike, horizon: int, *, quantiles: Sequence[float] | None = None) -> values.Float64:
@@ -134,8 +134,10 @@ class NuTime(NuTimeNetwork):
         """
         check_number("horizon", horizon, "[1, inf)", integer=True)
         levels = values.check_quantiles((0.5,) if quantiles is None else quantiles)
-        series = [one[:, : values.observed_end(one)] for one in read_input(X, keep_missing=True).series]
-        predicted = values.forecast(self, self._decoder(), values.as_channels(series), horizon)
+        series = read_input(X, keep_missing=True).series
+        channels = [np.asarray(row[: values.observed_end(one)], np.float64) for one in series for row in one]
+        predict = values.forecast if quantiles is None else values.forecast_intervals
+        predicted = predict(self, self._decoder(), channels, horizon)
         result = values.at_levels(predicted, levels).reshape(len(series), -1, horizon, len(levels))
         return result[..., 0] if quantiles is None else result
 

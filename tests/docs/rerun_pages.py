@@ -25,9 +25,9 @@ PAGES = (
     "index.md",
     *(
         f"guides/{name}.md"
-        for name in ("prepare", "classify", "few-labels", "explain", "numbers", "cluster", "anomalies", "pretrain")
+        for name in ("prepare", "classify", "few-labels", "explain", "numbers", "cluster", "anomalies")
     ),
-    *(f"guides/{name}.md" for name in ("many-gpus", "deploy")),
+    *(f"guides/{name}.md" for name in ("values", "pretrain", "many-gpus", "deploy")),
 )
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.*(?:(?<=\\)\n.*)*)", re.MULTILINE)

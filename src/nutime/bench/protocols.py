@@ -35,6 +35,14 @@ from nutime.bench.methods import (
     Trials,
 )
 from nutime.bench.run import load_local
+from nutime.bench.values import (
+    FORECAST_SETS,
+    IMPUTATION_SETS,
+    forecasts,
+    imputations,
+    load_futures,
+    load_imputation,
+)
 from nutime.data.archives import ARCHIVE, Dataset, draw_splits, find_set, load_dataset, sublist
 from nutime.data.corpus.repeats import RepeatFinder
 from nutime.data.series import as_series
@@ -220,6 +228,11 @@ def _on_embeddings(task: type[Clustering] | type[AnomalyDetection], request: Req
     ]
 
 
+def _on_values(methods: Callable[..., Sequence[Method]], protocol: str, request: Request) -> Sequence[Method]:
+    _refuse_selection_and_peers(request, protocol)
+    return methods(request.named_encoders())
+
+
 def _ablation(protocol: str, request: Request) -> Sequence[Method]:
     if request.peers:
         raise ValueError(f"{protocol}: compares variants of one network; it has no peers")
@@ -269,6 +282,18 @@ PROTOCOLS: dict[str, BenchProtocol] = {
         {"all": ("FD-B", *ANOMALY_SETS), "paper": ("FD-B",)},
         partial(_on_embeddings, AnomalyDetection),
         load_anomalies,
+    ),
+    "impute": BenchProtocol(
+        "hidden blocks of standardised values, beside classical methods",
+        {"all": IMPUTATION_SETS},
+        partial(_on_values, imputations, "impute"),
+        load_imputation,
+    ),
+    "forecast": BenchProtocol(
+        "zero-shot forecasts beside classical methods",
+        {"all": FORECAST_SETS},
+        partial(_on_values, forecasts, "forecast"),
+        load_futures,
     ),
     **{
         name: BenchProtocol(

@@ -34,11 +34,13 @@ PER_SET: Mapping[str, tuple[str, ...]] = {
     "uea": ("uea26_supervised", "uea29_selfsupervised"),
     "fewshot": ("fewshot41",),
 }
-#: Tables of the paper with one row per method and the scores of some data sets.
+#: Tables of the paper, if there are any, with one row per method and the scores of some data sets.
 BY_METHOD: Mapping[str, tuple[str, ...]] = {
     "tfc": ("ssl_univariate", "ssl_multivariate"),
     "clustering": ("clustering_epilepsy",),
     "anomaly": ("anomaly_fdb",),
+    "impute": (),
+    "forecast": (),
 }
 #: Tables of the paper with one row per variant. It shows the ablation of the weighting as a figure only.
 ABLATIONS: Mapping[str, tuple[str, ...]] = {

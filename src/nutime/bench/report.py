@@ -46,6 +46,8 @@ TITLES = {
     "tfc": "The sets of TF-C",
     "clustering": "Clustering",
     "anomaly": "Anomaly detection",
+    "impute": "Imputation",
+    "forecast": "Forecasts",
     "ablation-encoding": "Ablation: encoding of the values",
     "ablation-scales": "Ablation: number of scales",
     "ablation-window": "Ablation: window size",
@@ -54,6 +56,9 @@ TITLES = {
     "ablation-corpus": "Ablation: pretraining data",
 }
 NOTES = {
+    "impute": "Standardised values of the last 20 %; blocks of 8, 24 and 48 points are hidden, the same for all.",
+    "forecast": "Nothing was trained on these futures. M4's pasts are part of the encoder's corpus, not of the "
+    "decoder's. OWA: sMAPE and MASE relative to Naive2. ETTh1: 96 points of standardised values, every 48 points.",
     "probe": "The paper never freezes its encoder: its column here was fine-tuned and is not directly comparable.",
 }
 SELECTION_NOTES = (
@@ -76,6 +81,13 @@ SCORE_NAMES = {
     "recall": "recall",
     "f1": "F1",
     "auroc": "AUROC",
+    **{f"mse_{share}": f"MSE, {share} % missing" for share in ("12.5", "25", "37.5", "50")},
+    "owa": "OWA",
+    "smape": "sMAPE, %",
+    "mase": "MASE",
+    "mse": "MSE",
+    "mae": "MAE",
+    "coverage_80": "coverage of 80 % intervals",
 }
 _AGAINST = ("accuracy, %, published", "difference, points", "wins/ties/losses")
 _MAX_RIVALS = 3
@@ -352,7 +364,7 @@ def _add_by_method(page: Page, results: list[Result], protocol: str, selection: 
 
     def add_table(caption: str, values: Mapping[str, Mapping[str, Estimate]]) -> None:
         rows = [
-            (name, *(_score_text(score, found.get(score)) for score in names)) for name, found in values.items()
+            (name, *(score_text(score, found.get(score)) for score in names)) for name, found in values.items()
         ]
         page.table(caption, header, rows)
 
@@ -498,7 +510,8 @@ def percent(value: Estimate | float | None) -> str:
     return _number(value, 100, 1)
 
 
-def _score_text(name: str, value: Estimate | None) -> str:
+def score_text(name: str, value: Estimate | None) -> str:
+    """Format a score: accuracies in percent."""
     return percent(value) if name in FRACTIONS else _number(value, 1, 3)
 
 

@@ -17,6 +17,7 @@ from joblib import Parallel, delayed
 
 from nutime.bench.methods import Evaluation, Method
 from nutime.bench.results import Result, ResultFile
+from nutime.bench.values import FORECAST_SETS
 from nutime.data.archives import Availability, Dataset, available, find_set, load_dataset
 
 
@@ -60,9 +61,12 @@ def run(
         The sets that could be run, and for the others the reason why not.
     """
     available((), data_dir)  # a missing folder is one error, not one per set
-    entries = {name: find_set(name) for name in sets}
-    full_names = {name: f"{entry.archive}/{entry.name}" for name, entry in entries.items()}
-    order = sorted(entries, key=lambda name: -entries[name].train) if jobs > 1 else list(entries)
+    names = list(dict.fromkeys(sets))
+    entries = {name: find_set(name) for name in names if name not in FORECAST_SETS}
+    full_names = {name: name for name in names} | {
+        name: f"{entry.archive}/{entry.name}" for name, entry in entries.items()
+    }
+    order = sorted(names, key=lambda name: -entries[name].train if name in entries else 0) if jobs > 1 else names
     pending: list[tuple[str, Method]] = []
     missing: dict[str, str] = {}
 
@@ -88,7 +92,7 @@ def run(
             if result.key not in file:
                 file.append(result)
         report_if_finished(name, method)
-    return Availability(tuple(name for name in entries if name not in missing), missing)
+    return Availability(tuple(name for name in names if name not in missing), missing)
 
 
 def _evaluate(

@@ -20,8 +20,8 @@ app = typer.Typer(help="Run benchmark protocols and report the results.", no_arg
 app.command("report")(report)
 
 _NAMES = (
-    "probe, finetune, ucr, uea, tfc, fewshot, clustering, anomaly, ablation-encoding, ablation-scales, "
-    "ablation-window, ablation-dim, ablation-weighting, ablation-corpus"
+    "probe, finetune, ucr, uea, tfc, fewshot, clustering, anomaly, impute, forecast, "
+    "ablation-encoding, ablation-scales, ablation-window, ablation-dim, ablation-weighting, ablation-corpus"
 )
 
 
@@ -113,14 +113,17 @@ def _summary(protocol: str, selection: str, results: Iterable[Result]) -> Table:
     """Return the mean scores of every method over the sets it has in the file."""
     from rich.table import Table
 
+    from nutime.bench.report import score_text
     from nutime.bench.results import collect, overall
 
     names = sorted({name for result in results if result.protocol == protocol for name in result.scores})
     by_score = {name: collect(results, protocol, selection, name) for name in names}
     table = Table("method", "sets", *names, title=f"{protocol}, {selection} protocol")
-    for method, by_set in by_score[names[0]].items() if names else ():
-        means = (overall(runs[method], list(by_set)).mean for runs in by_score.values())
-        table.add_row(method, str(len(by_set)), *(f"{100 * mean:.2f}" for mean in means))
+    for method in dict.fromkeys(method for runs in by_score.values() for method in runs):
+        own = [runs.get(method, {}) for runs in by_score.values()]
+        means = [overall(by_set, list(by_set)) if by_set else None for by_set in own]
+        cells = map(score_text, names, means)
+        table.add_row(method, str(len({name for by_set in own for name in by_set})), *cells)
     return table
 
 

@@ -12,7 +12,6 @@ from nutime.cli.options import SHIPPED, AsJson, Device, Input, Output, Weights, 
 from nutime.cli.progress import progress_bars
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from nutime.batch.results import Results
@@ -202,7 +201,7 @@ def _table(data: SeriesSet, channels: list[str], series: list[Array]) -> Results
     return {**columns, **dict(zip(channels, np.concatenate(series, 1), strict=True))}
 
 
-def _readable(times: NDArray[Any]) -> NDArray[np.generic]:
+def _readable(times: NDArray[Any]) -> NDArray[Any]:
     """Return dates in the coarsest unit that holds them, so that a table shows no more digits than needed."""
     if times.dtype.kind != "M":
         return times

@@ -191,7 +191,7 @@ def available(names: Iterable[str], data_dir: _Folder | None = None) -> Availabi
 
     Every set is read once, so that a file of the wrong size counts as missing.
     """
-    _local_folder(data_dir)  # a folder that does not exist is one mistake, not one per set
+    local_folder(data_dir)  # a folder that does not exist is one mistake, not one per set
     complete, missing = [], {}
     for name in names:
         entry = find_set(name)
@@ -225,7 +225,8 @@ def draw_splits(y: NDArray[Any], sizes: Sequence[int], seed: int) -> tuple[NDArr
     return (*parts, rest)
 
 
-def _local_folder(data_dir: _Folder | None) -> Path | None:
+def local_folder(data_dir: _Folder | None) -> Path | None:
+    """Return the user's data folder: ``data_dir``, else the one named by ``NUTIME_DATA``, else None."""
     given = data_dir or os.environ.get("NUTIME_DATA")
     if not given:
         return None
@@ -246,14 +247,14 @@ def _cache_folder() -> Path:
 
 
 def _searched(data_dir: _Folder | None) -> str:
-    local = _local_folder(data_dir)
+    local = local_folder(data_dir)
     own = f"{local}" if local else "no data folder (NUTIME_DATA is not set)"
     return f"{own}, the sets bundled with aeon, {_cache_folder()}"
 
 
 def _locate(entry: ArchiveSet, data_dir: _Folder | None) -> dict[str, Path]:
     """Return the file of each split, all from the first folder that holds anything of the set."""
-    for folder in (_local_folder(data_dir), _bundled_folder(), _cache_folder()):
+    for folder in (local_folder(data_dir), _bundled_folder(), _cache_folder()):
         if folder and (files := _files_in(folder, entry)):
             return files
     return {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from nutime.data.series import Array
 from nutime.figures.style import COLOURS, INK, grid_of, panels, styled
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _SHOWN_PAST = 4  # horizons
 @styled
 def draw_forecasts(
     titles: Sequence[str],
-    pasts: Sequence[NDArray[np.floating]],
+    pasts: Sequence[Array],
     predicted: NDArray[np.float64],
     levels: Sequence[float],
 ) -> Figure:
