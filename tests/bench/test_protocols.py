@@ -11,6 +11,8 @@ from nutime.bench import published
 from nutime.bench.ablations import VARIANTS, Ablated, Pretraining, ablation_methods
 from nutime.bench.methods import ANOMALOUS, AnomalyDetection, Clustering, FewShot, Finetune, Repeated
 from nutime.bench.protocols import PROTOCOLS, Request, as_anomalies, load_anomalies, load_trials
+from nutime.bench.recordings import load_recording, recording_names
+from nutime.bench.report import build_report
 from nutime.bench.results import ResultFile, filed_as
 from nutime.bench.run import run
 from nutime.bench.values import FORECAST_SETS
@@ -98,6 +100,60 @@ def test_a_protocol_runs_as_the_command_runs_it(protocol, sets, scores, easy_fol
     assert state.complete == (sets,)
     assert {result.key[2:] for result in file} == {tuple(name) for method in methods for name in method.run_keys()}
     assert all(result.scores.keys() == scores for result in file)
+
+
+# ---- recordings -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def recordings(folder):
+    """Write four recordings of either kind: a wave that becomes faster, a wave that stops for a while."""
+    points = np.arange(1200)
+    noise = 0.1 * np.random.default_rng(0).normal(size=points.shape)
+    changed = np.sin(points * 2 * np.pi / np.where(points < 600, 50, 20)) + noise
+    stopped = np.where((points >= 700) & (points < 760), 0, np.sin(points * 2 * np.pi / 50)) + noise
+    for kind in ("segmentation", "anomaly"):
+        (folder / "recordings" / kind).mkdir(parents=True)
+    for name in "abcd":
+        np.savez(folder / f"recordings/segmentation/{name}.npz", value=changed, change_points=[600])
+        label = (points >= 700) & (points < 760)
+        np.savez(folder / f"recordings/anomaly/{name}.npz", value=stopped, label=label.astype(int))
+    rows = "".join(f"{name},0.5,0.25\n" for name in "abcd")
+    for known in ("known", "unknown"):
+        path = folder / f"recordings/segmentation/published_covering_{known}.csv"
+        path.write_text(f"dataset,PELT,ClaSP\n{rows}")
+    rows = "".join(f"{name}.csv,0.5,1200\n" for name in "abcd")
+    (folder / "recordings/anomaly/published_vus_pr.csv").write_text(f"file,POLY,ts_len\n{rows}")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("protocol", "best", "rival"), [("segmentation", "covering", "ClaSP"), ("localisation", "vus_pr", "POLY")]
+)
+def test_recordings_are_run_and_reported_beside_published_results(
+    protocol, best, rival, recordings, encoder, tmp_path
+):
+    chosen = PROTOCOLS[protocol]
+    file = ResultFile(tmp_path / "results.jsonl")
+    methods = chosen.methods(Request(weights=(str(encoder.save(tmp_path / "nutime-tiny")),)))
+    names = chosen.sets("all", str(recordings))
+    assert len(names) == 4
+    state = run(protocol, methods, names[1:3], file, data_dir=str(recordings), load=chosen.load)
+    assert (state.complete, state.missing) == (names[1:3], {})
+    assert [result.config["half"] for result in file if result.method == "raw windows"] == ["first", "second"]
+    raw = [result.scores[best] for result in file if result.method == "raw windows"]
+    assert min(raw) > 0.5
+    page = build_report(list(file)).markdown()
+    assert f"| {rival} (published) |" in page
+    assert "chosen on the first half" in page
+    assert "| all 2 | first half, 1 | second half, 1 |" in page
+
+
+def test_a_recording_that_is_not_there_is_missing_and_so_is_a_folder(recordings, folder, tmp_path):
+    with pytest.raises(ValueError, match="recordings/anomaly/z: no such recording"):
+        load_recording("recordings/anomaly/z", data_dir=str(folder))
+    with pytest.raises(ValueError, match="no recordings/anomaly"):
+        recording_names("anomaly", str(tmp_path))
 
 
 # ---- TF-C -----------------------------------------------------------------------------------------------

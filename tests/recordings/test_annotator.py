@@ -49,6 +49,19 @@ def test_new_recordings_are_cut_and_labelled(annotator):
     assert all(0.5 < annotation.confidence <= 1 for annotation in found)
 
 
+@pytest.mark.parametrize("leave_out", [(), ("saw",)])
+def test_a_saved_annotator_finds_the_same(encoder, tmp_path, leave_out):
+    rows = [row for row in ROWS if row[-1] not in leave_out]
+    fitted = NuTimeAnnotator(encoder=encoder, max_windows=60).fit(TRAINING, rows)
+    new = recording("saw", "sine", "square", seed=9)
+    loaded = NuTimeAnnotator.load(fitted.save(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.predict_proba(new), fitted.predict_proba(new))
+    assert loaded.predict(new) == fitted.predict(new)
+    (tmp_path / "model" / "annotator.safetensors").write_bytes(b"junk")
+    with pytest.raises(ValueError, match="not written by nutime, or damaged"):
+        NuTimeAnnotator.load(tmp_path / "model")
+
+
 def test_every_point_has_probabilities_of_which_the_largest_is_the_label(annotator):
     new = recording("saw", "sine", seed=9)[:777]
     probabilities = annotator.predict_proba(new)

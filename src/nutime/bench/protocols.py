@@ -34,6 +34,16 @@ from nutime.bench.methods import (
     Repeated,
     Trials,
 )
+from nutime.bench.recordings import (
+    ANOMALY,
+    RAW,
+    SEGMENTATION,
+    Localisation,
+    RecordingTask,
+    Segmentation,
+    load_recording,
+    recording_names,
+)
 from nutime.bench.run import load_local
 from nutime.bench.values import (
     FORECAST_SETS,
@@ -197,6 +207,11 @@ class BenchProtocol:
     lists: dict[str, tuple[str, ...]]
     methods: Callable[[Request], Sequence[Method]]
     load: Callable[..., Any] = load_local
+    recordings: str = ""
+
+    def sets(self, named_list: str, data_dir: str | None) -> tuple[str, ...]:
+        """Return the sets of a list; those of ``recordings``, a folder of the data, are all that are there."""
+        return recording_names(self.recordings, data_dir) if self.recordings else self.lists[named_list]
 
 
 def _probe(request: Request) -> Sequence[Method]:
@@ -231,6 +246,11 @@ def _on_embeddings(task: type[Clustering] | type[AnomalyDetection], request: Req
 def _on_values(methods: Callable[..., Sequence[Method]], protocol: str, request: Request) -> Sequence[Method]:
     _refuse_selection_and_peers(request, protocol)
     return methods(request.named_encoders())
+
+
+def _on_recordings(task: type[RecordingTask], request: Request) -> Sequence[Method]:
+    _refuse_selection_and_peers(request, task.__name__)
+    return [*(task(*named) for named in request.named_encoders()), task(RAW, None)]
 
 
 def _ablation(protocol: str, request: Request) -> Sequence[Method]:
@@ -294,6 +314,20 @@ PROTOCOLS: dict[str, BenchProtocol] = {
         {"all": FORECAST_SETS},
         partial(_on_values, forecasts, "forecast"),
         load_futures,
+    ),
+    "segmentation": BenchProtocol(
+        "change points of recordings, of TSSB",
+        {"all": ()},
+        partial(_on_recordings, Segmentation),
+        load_recording,
+        SEGMENTATION,
+    ),
+    "localisation": BenchProtocol(
+        "anomalies within recordings, of TSB-AD-U",
+        {"all": ()},
+        partial(_on_recordings, Localisation),
+        load_recording,
+        ANOMALY,
     ),
     **{
         name: BenchProtocol(

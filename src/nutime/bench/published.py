@@ -57,8 +57,10 @@ OTHER_METHODS: Mapping[str, str] = {
     "finetune": "ucr_default_split",
     "uea": "uea_default_split",
 }
+#: Protocols on recordings. Their published results are in the data folder and come with the results.
+RECORDINGS = ("segmentation", "localisation")
 #: Every protocol of the benchmark.
-PROTOCOLS = (*PER_SET, *BY_METHOD, *ABLATIONS)
+PROTOCOLS = (*PER_SET, *BY_METHOD, *RECORDINGS, *ABLATIONS)
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,8 @@ TITLES = {
     "anomaly": "Anomaly detection",
     "impute": "Imputation",
     "forecast": "Forecasts",
+    "segmentation": "Segmentation of recordings",
+    "localisation": "Anomalies within recordings",
     "ablation-encoding": "Ablation: encoding of the values",
     "ablation-scales": "Ablation: number of scales",
     "ablation-window": "Ablation: window size",
@@ -55,10 +57,20 @@ TITLES = {
     "ablation-weighting": "Ablation: weighting of the scales",
     "ablation-corpus": "Ablation: pretraining data",
 }
+_HALVES = (
+    "The settings of nutime's methods were chosen on the first half of the recordings, by name: the second half "
+    "is the number to quote. Published results are on the same recordings."
+)
 NOTES = {
     "impute": "Standardised values of the last 20 %; blocks of 8, 24 and 48 points are hidden, the same for all.",
     "forecast": "Nothing was trained on these futures. M4's pasts are part of the encoder's corpus, not of the "
     "decoder's. OWA: sMAPE and MASE relative to Naive2. ETTh1: 96 points of standardised values, every 48 points.",
+    "segmentation": f"Recordings of TSSB (Ermshaus, Schäfer and Leser 2023). {_HALVES}",
+    "localisation": (
+        "Recordings of TSB-AD-U (Liu and Paparrizos 2024), rebuilt from NAB and NASA's SMAP and MSL. The SMAP and "
+        "MSL channels, without labels, are also among the series that an encoder may have been pretrained on. "
+        f"{_HALVES}"
+    ),
     "probe": "The paper never freezes its encoder: its column here was fine-tuned and is not directly comparable.",
 }
 SELECTION_NOTES = (
@@ -88,6 +100,9 @@ SCORE_NAMES = {
     "mse": "MSE",
     "mae": "MAE",
     "coverage_80": "coverage of 80 % intervals",
+    "covering": "Covering",
+    "covering_known": "Covering, number of change points known",
+    "vus_pr": "VUS-PR",
 }
 _AGAINST = ("accuracy, %, published", "difference, points", "wins/ties/losses")
 _MAX_RIVALS = 3
@@ -133,6 +148,8 @@ def build_report(results: list[Result]) -> Page:
                     _add_per_set(page, results, protocol, selection)
                 elif protocol in published.BY_METHOD:
                     _add_by_method(page, results, protocol, selection)
+                elif protocol in published.RECORDINGS:
+                    _add_recordings(page, select(results, protocol, selection))
                 else:
                     _add_ablation(page, results, protocol, selection)
     _add_runs(page, results)
@@ -382,6 +399,39 @@ def _add_by_method(page: Page, results: list[Result], protocol: str, selection: 
                     page.add(info.note)
 
 
+def _add_recordings(page: Page, results: list[Result]) -> None:
+    """Add one table per score: methods measured here and published ones, over recordings common to all of ours."""
+    methods: dict[str, dict[str, Result]] = {}
+    for result in results:
+        methods.setdefault(result.method, {})[result.dataset] = result
+    sets = common_sets(methods.values())
+    if not sets:
+        page.add("The methods have no recording in common.")
+        return
+    about = {name: next(iter(methods.values()))[name].config for name in sets}
+    halves = {half: [name for name in sets if about[name].get("half") == half] for half in ("first", "second")}
+    for score in [name for name in SCORE_NAMES if any(name in result.scores for result in results)]:
+        columns = {
+            method: {name: by_set[name].scores[score] for name in sets} for method, by_set in methods.items()
+        }
+        printed = {name: about[name].get("published", {}).get(score, {}) for name in sets}
+        rivals = dict.fromkeys(method for row in printed.values() for method in row)
+        others = {
+            method: {name: printed[name][method] for name in sets if method in printed[name]} for method in rivals
+        }
+        others = {f"{method} (published)": column for method, column in others.items() if len(column) == len(sets)}
+        columns |= dict(sorted(others.items(), key=lambda item: -mean(item[1], sets)))
+        rows = [
+            (
+                method,
+                *(_number(mean(column, part), 1, 3) if part else UNKNOWN for part in (sets, *halves.values())),
+            )
+            for method, column in columns.items()
+        ]
+        header = ("method", f"all {len(sets)}", *(f"{half} half, {len(part)}" for half, part in halves.items()))
+        page.table(f"{SCORE_NAMES[score]}: mean over recordings", header, rows)
+
+
 def _add_ablation(page: Page, results: list[Result], protocol: str, selection: str) -> None:
     """Add our variants beside the paper's, and a sentence on whether its ordering holds."""
     printed = ablations.as_published(protocol)
@@ -497,7 +547,7 @@ def _expected_sets(protocol: str) -> list[str]:
     if protocol in published.PER_SET:
         tables = [published.column(table) for table in published.PER_SET[protocol]]
         return list(dict.fromkeys(name for column in tables for name in column))
-    by_set = [published.scores(table) for table in published.BY_METHOD[protocol]]
+    by_set = [published.scores(table) for table in published.BY_METHOD.get(protocol, ())]
     archives = ("ucr125", "uea29")  # whole archives have protocols of their own
     return [name for table in by_set for name in table if name not in archives]
 

@@ -17,8 +17,10 @@ from joblib import Parallel, delayed
 
 from nutime.bench.methods import Evaluation, Method
 from nutime.bench.results import Result, ResultFile
-from nutime.bench.values import FORECAST_SETS
 from nutime.data.archives import Availability, Dataset, available, find_set, load_dataset
+
+#: Folders of data that belong to no archive of labelled series.
+LOCAL_FOLDERS = ("recordings/", "values/")
 
 
 def load_local(name: str, *, data_dir: str | None = None) -> Dataset:
@@ -61,12 +63,11 @@ def run(
         The sets that could be run, and for the others the reason why not.
     """
     available((), data_dir)  # a missing folder is one error, not one per set
-    names = list(dict.fromkeys(sets))
-    entries = {name: find_set(name) for name in names if name not in FORECAST_SETS}
-    full_names = {name: name for name in names} | {
-        name: f"{entry.archive}/{entry.name}" for name, entry in entries.items()
-    }
-    order = sorted(names, key=lambda name: -entries[name].train if name in entries else 0) if jobs > 1 else names
+    sets = list(dict.fromkeys(sets))
+    entries = {name: find_set(name) for name in sets if not name.startswith(LOCAL_FOLDERS)}
+    full_names = {name: name for name in sets}
+    full_names |= {name: f"{entry.archive}/{entry.name}" for name, entry in entries.items()}
+    order = sorted(sets, key=lambda name: -entries[name].train if name in entries else 0) if jobs > 1 else sets
     pending: list[tuple[str, Method]] = []
     missing: dict[str, str] = {}
 
@@ -92,7 +93,7 @@ def run(
             if result.key not in file:
                 file.append(result)
         report_if_finished(name, method)
-    return Availability(tuple(name for name in names if name not in missing), missing)
+    return Availability(tuple(name for name in sets if name not in missing), missing)
 
 
 def _evaluate(

@@ -20,7 +20,7 @@ app = typer.Typer(help="Run benchmark protocols and report the results.", no_arg
 app.command("report")(report)
 
 _NAMES = (
-    "probe, finetune, ucr, uea, tfc, fewshot, clustering, anomaly, impute, forecast, "
+    "probe, finetune, ucr, uea, tfc, fewshot, clustering, anomaly, impute, forecast, segmentation, localisation, "
     "ablation-encoding, ablation-scales, ablation-window, ablation-dim, ablation-weighting, ablation-corpus"
 )
 
@@ -91,7 +91,7 @@ def run(
     state = run_protocol(
         name,
         chosen.methods(request),
-        sets.split(",") if sets else chosen.lists[named_list],
+        sets.split(",") if sets else chosen.sets(named_list, data_dir),
         file,
         data_dir=data_dir,
         device=_device_name(device),
