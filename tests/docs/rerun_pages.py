@@ -25,7 +25,7 @@ PAGES = (
     "index.md",
     *(
         f"guides/{name}.md"
-        for name in ("prepare", "classify", "few-labels", "explain", "numbers", "cluster", "anomalies")
+        for name in ("prepare", "classify", "few-labels", "explain", "numbers", "cluster", "anomalies", "recordings")
     ),
     *(f"guides/{name}.md" for name in ("values", "pretrain", "many-gpus", "deploy")),
 )

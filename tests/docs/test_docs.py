@@ -60,12 +60,12 @@ def test_the_python_code_of_the_quick_start_runs(tmp_path):
     assert namespace["Z"].shape[0] == 150
 
 
-@pytest.mark.parametrize("page", ["prepare.md", "values.md"])
-def test_the_examples_of_a_guide_print_what_the_page_shows(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize("guide", ["prepare", "values", "recordings"])
+def test_the_examples_of_a_guide_print_what_the_page_shows(guide, tmp_path, monkeypatch):
     pytest.importorskip("pandas")
     monkeypatch.setattr(logging.getLogger("nutime"), "handlers", [])
     session, namespace, printed = Session(tmp_path), {"__name__": "page"}, ""
-    for block in FENCE.finditer((DOCS / "guides" / page).read_text("utf-8")):
+    for block in FENCE.finditer((DOCS / "guides" / f"{guide}.md").read_text("utf-8")):
         if block[1] == "python":
             printed = session.execute(block[2], namespace)
         elif block[1] == "text":
