@@ -55,13 +55,13 @@ def weights(tmp_path_factory):
     return NuTime(TINY).save(tmp_path_factory.mktemp("encoder"))
 
 
-def channels(odd=True, seed=0, change=CHANGE):
-    """Return a sine that becomes a saw, and a cosine that may stop for a minute, as columns ``x`` and ``y``."""
+def channels(odd=True, seed=0):
+    """Return a sine that becomes a saw, and a cosine that may be stuck for a minute, as columns ``x`` and ``y``."""
     points = np.arange(LENGTH)
-    x = np.where(points < change, np.sin(points * 2 * np.pi / 50), (points % 40) / 20 - 1)
+    x = np.where(points < CHANGE, np.sin(points * 2 * np.pi / 50), (points % 40) / 20 - 1)
     y = 3 * np.cos(points * 2 * np.pi / 50)
     if odd:
-        y[ODD] = 0
+        y[ODD] = 8
     noise = 0.1 * np.random.default_rng(seed).normal(size=(2, LENGTH))
     return {"x": x + noise[0], "y": y + noise[1]}
 
@@ -127,11 +127,10 @@ def test_the_number_of_change_points_can_be_given(nutime, plain, weights):
 # ---- scan ---------------------------------------------------------------------------------------------
 
 
-def test_an_odd_stretch_is_found_with_its_channel_and_times(nutime, tmp_path):
-    recording = write(tmp_path / "recording.csv", {"time": times(), **channels(change=LENGTH)})
-    normal = write(tmp_path / "normal.csv", {"time": times(), **channels(odd=False, seed=1, change=LENGTH)})
-    options = ["--reference", normal]
-    done = nutime("scan", recording, "-o", "intervals.csv", "--scores", "scores.csv", *options, *FAST, "--json")
+def test_an_odd_stretch_is_found_with_its_channel_and_times(nutime, recording, tmp_path):
+    normal = write(tmp_path / "normal.csv", {"time": times(), **channels(odd=False, seed=1)})
+    options = ["--reference", normal, "--scores", "scores.csv"]
+    done = nutime("scan", recording, "-o", "intervals.csv", *options, *FAST, "--json")
     assert (done.code, done.err) == (0, "")
     document = json.loads(done.out)
     best = document["top"][0]
@@ -145,6 +144,11 @@ def test_an_odd_stretch_is_found_with_its_channel_and_times(nutime, tmp_path):
     assert datetime.fromisoformat(scores[7]["time"]) == START + timedelta(seconds=7)
     high = [row["is_anomaly"] == "true" for row in scores]
     assert high == [float(row["score"]) > document["threshold"] for row in scores]
+
+
+def test_without_a_reference_the_highest_score_is_where_the_recording_is_unlike_itself(nutime, plain):
+    done = nutime("scan", plain, "-o", "intervals.csv", *FAST, "--json")
+    assert ODD.start <= json.loads(done.out)["highest"]["point"] < ODD.stop
 
 
 def test_a_recording_without_an_anomaly_has_an_empty_table(nutime, tmp_path):
@@ -174,7 +178,9 @@ def test_an_array_and_standard_input_are_recordings_too(nutime, tmp_path):
     text = write(tmp_path / "text.csv", values).read_text()
     done = nutime("scan", "-", "-o", "-", *FAST, stdin=text)
     assert done.code == 0
-    assert [row["start"] for row in csv.DictReader(done.out.splitlines())] == [r["start"] for r in rows("one.csv")]
+    assert list(csv.DictReader(done.out.splitlines())) == [
+        {**row, "channel": "xy"[int(row["channel"])]} for row in rows("one.csv")
+    ]
 
 
 # ---- annotate -----------------------------------------------------------------------------------------
@@ -297,7 +303,7 @@ def test_a_table_of_series_is_refused_and_the_right_command_named(nutime, tmp_pa
     write(tmp_path / "series.csv", {f"t{index}": column for index, column in enumerate(table)})
     done = nutime(command[0], "series.csv", *command[1:], "-o", "o.csv")
     assert done.code == 1
-    assert done.err.startswith("nutime: series.csv: 300 rows of 40 columns without times; for series in rows, use")
+    assert done.err.startswith("nutime: series.csv: 300 rows of 40 columns without times; if rows are series, use")
     assert done.err.count("\n") == 1
 
 

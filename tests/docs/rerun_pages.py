@@ -25,7 +25,16 @@ PAGES = (
     "index.md",
     *(
         f"guides/{name}.md"
-        for name in ("prepare", "classify", "few-labels", "explain", "numbers", "cluster", "anomalies", "recordings")
+        for name in (
+            "prepare",
+            "classify",
+            "few-labels",
+            "explain",
+            "numbers",
+            "cluster",
+            "anomalies",
+            "recordings",
+        )
     ),
     *(f"guides/{name}.md" for name in ("values", "pretrain", "many-gpus", "deploy")),
 )

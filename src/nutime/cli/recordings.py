@@ -184,7 +184,9 @@ def scan(
         f"Anomalies: {len(intervals):,} interval(s), {100 * share:.1f} % of the points, with a score above "
         f"{scanner.threshold_:.2f}"
     )
-    page = [line, _table(highest)] if intervals else [line]
+    peak = int(score.argmax())
+    document["highest"] = {"score": float(score[peak]), "point": peak}
+    page = [line, _table(highest)] if intervals else [line, f"Highest score: {score[peak]:.2f} at point {peak:,}"]
     if scores:
         times = {} if given.times is None else {"time": given.times[0]}
         _write(scores, {**times, "score": score, "is_anomaly": score > scanner.threshold_})
@@ -455,9 +457,11 @@ def _query(text: str, given: SeriesSet, read: SourceOptions, source: str) -> Ser
 
     if is_series_file(text) or Path(text).exists():
         return _read_one(text, read, "find")
-    match = _QUERY.fullmatch(text)
-    name = match["name"] if match else None
     ids = given.ids or [str(index) for index in range(len(given))]
+    match = _QUERY.fullmatch(text)
+    if match and "/" in text and match["name"] not in ids:
+        match = None  # the second of two times ends like two points
+    name = match["name"] if match else None
     if name is not None and name not in ids:
         raise ValueError(f"{source}: has no recording {name!r}, only {', '.join(ids[:8])}{', …' * (len(ids) > 8)}")
     if name is None and len(given) > 1:
