@@ -56,7 +56,7 @@ def weights(tmp_path_factory):
 
 
 def channels(odd=True, seed=0):
-    """Return a sine that becomes a saw, and a cosine that may be stuck for a minute, as columns ``x`` and ``y``."""
+    """Return a sine that becomes a saw and a cosine that may be stuck for a minute, as columns ``x`` and ``y``."""
     points = np.arange(LENGTH)
     x = np.where(points < CHANGE, np.sin(points * 2 * np.pi / 50), (points % 40) / 20 - 1)
     y = 3 * np.cos(points * 2 * np.pi / 50)
