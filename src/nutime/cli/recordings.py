@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from nutime.cli import options
 from nutime.cli.commands import _check_outputs, _errors_about
 from nutime.cli.options import SHIPPED, AsJson, Device, Force, Output, reads_recordings
 
@@ -224,9 +225,7 @@ def annotate(
         typer.Option(metavar="MODEL_DIR", show_default=False, help="Save the model, for --model."),
     ] = None,
     force: Force = False,
-    weights: Annotated[
-        str, typer.Option(metavar="NAME|FOLDER", help="Encoder: a shipped one, or a folder.")
-    ] = SHIPPED,
+    weights: options.Weights = SHIPPED,
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
