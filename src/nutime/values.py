@@ -218,7 +218,8 @@ def _deviations(filled: Float64, block: int) -> Float64:
     if even.all():
         return np.zeros_like(filled)
     lines = [[np.interp(points, points[kept], row[kept]) for row in filled] for kept in (even, ~even)]
-    return filled - np.where(even, lines[1], lines[0])
+    deviations: Float64 = filled - np.where(even, lines[1], lines[0])
+    return deviations
 
 
 def _ridge(others: Float64, target: Float64, observed: NDArray[np.bool_]) -> Float64 | None:
@@ -243,7 +244,8 @@ def _ridge(others: Float64, target: Float64, observed: NDArray[np.bool_]) -> Flo
     best = int(np.argmin(errors))
     if errors[best] > (1 - _MIN_GAIN) * np.square(y).sum():
         return None
-    return solve(everywhere, _PENALTIES[best]) * unit / scale
+    weights: Float64 = solve(everywhere, _PENALTIES[best]) * unit / scale
+    return weights
 
 
 def observed_end(values: NDArray[np.floating[Any]]) -> int:

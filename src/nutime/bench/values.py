@@ -110,7 +110,8 @@ def hide_blocks(length: int, share: float, block: int, rng: np.random.Generator)
 def linear(values: Float64) -> Float64:
     """Interpolate linearly."""
     known = ~np.isnan(values)
-    return np.interp(np.arange(len(values)), np.flatnonzero(known), values[known])
+    filled: Float64 = np.interp(np.arange(len(values)), np.flatnonzero(known), values[known])
+    return filled
 
 
 def cubic_spline(values: Float64) -> Float64:
@@ -124,7 +125,8 @@ def cubic_spline(values: Float64) -> Float64:
 def same_hour(values: Float64) -> Float64:
     """Take the mean of the same hour of all days."""
     hour = np.arange(len(values)) % _DAY
-    return np.array([np.nanmean(values[hour == h]) for h in range(_DAY)])[hour]
+    filled: Float64 = np.array([np.nanmean(values[hour == h]) for h in range(_DAY)])[hour]
+    return filled
 
 
 @dataclass(frozen=True)

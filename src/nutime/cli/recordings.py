@@ -174,19 +174,19 @@ def scan(
     order = np.argsort(-columns["score"], kind="stable")
     highest = {name: column[order] for name, column in columns.items()}
     share = float((score > scanner.threshold_).mean())
+    peak = int(score.argmax())
     document = {
         "scores": scores,
         "threshold": scanner.threshold_,
         "intervals": len(intervals),
         "share": share,
+        "highest": {"score": float(score[peak]), "point": peak},
         "top": _rows(highest)[:_SHOWN],
     }
     line = (
         f"Anomalies: {len(intervals):,} interval(s), {100 * share:.1f} % of the points, with a score above "
         f"{scanner.threshold_:.2f}"
     )
-    peak = int(score.argmax())
-    document["highest"] = {"score": float(score[peak]), "point": peak}
     page = [line, _table(highest)] if intervals else [line, f"Highest score: {score[peak]:.2f} at point {peak:,}"]
     if scores:
         times = {} if given.times is None else {"time": given.times[0]}
