@@ -1,7 +1,10 @@
 """What all tests share: kernels run without a GPU, and a tiny random encoder with one estimator of each kind."""
 
+import io
 import os
 import signal
+import sys
+from typing import NamedTuple
 
 import hypothesis
 import pytest
@@ -10,6 +13,7 @@ import torch
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read once, when triton is first imported
 
+from nutime.cli import main
 from nutime.encoder import NuTime
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.clusterer import NuTimeClusterer
@@ -53,3 +57,27 @@ def ctrl_c():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def nutime(capfd, monkeypatch):
+    """Run the command line as a process would, without the seconds a process takes to start."""
+
+    def run(*arguments, stdin=""):
+        monkeypatch.setattr(sys, "argv", ["nutime", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capfd.readouterr()
+        code = None
+        try:
+            main.main()
+        except SystemExit as done:
+            code = done.code
+        return Done(code or 0, *capfd.readouterr())
+
+    return run

@@ -78,6 +78,7 @@ def test_a_killed_benchmark_goes_on_with_the_next_set_and_changes_no_number(fold
     assert scores(out) == whole
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_records_no_result_of_the_interrupted_training(folder, whole, tmp_path, monkeypatch):
     out = tmp_path / "results.jsonl"
     step = _Training.step

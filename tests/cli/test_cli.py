@@ -1,15 +1,7 @@
 import json
-import subprocess
-import sys
 from importlib.metadata import version
 
 import pytest
-
-
-def nutime(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "nutime", *map(str, arguments)], capture_output=True, text=True, check=False
-    )
 
 
 @pytest.mark.parametrize(
@@ -33,30 +25,30 @@ def nutime(*arguments):
         *[["bench"], ["bench", "run"], ["bench", "report"], ["figure"], ["figure", "cd"]],
     ],
 )
-def test_every_command_has_help(command):
+def test_every_command_has_help(nutime, command):
     done = nutime(*command, "--help")
-    assert done.returncode == 0
-    assert "Usage" in done.stdout
+    assert done.code == 0
+    assert "Usage" in done.out
     if command not in ([], ["corpus"], ["bench"], ["figure"]):
-        assert "Example" in done.stdout
+        assert "Example" in done.out
 
 
-def test_a_corpus_is_invented_and_described(tmp_path):
-    assert nutime("corpus", "synth", 50, "-o", tmp_path / "c", "--length", 40).returncode == 0
-    described = json.loads(nutime("corpus", "info", tmp_path / "c", "--json").stdout)
+def test_a_corpus_is_invented_and_described(nutime, tmp_path):
+    assert nutime("corpus", "synth", 50, "-o", tmp_path / "c", "--length", 40).code == 0
+    described = json.loads(nutime("corpus", "info", tmp_path / "c", "--json").out)
     assert described["series"] == 50
     assert described["sources"][0]["name"] == "synthetic"
-    assert "50 series" in nutime("corpus", "info", tmp_path / "c").stdout
+    assert "50 series" in nutime("corpus", "info", tmp_path / "c").out
 
 
-def test_a_corpus_is_built_from_a_file(tmp_path):
+def test_a_corpus_is_built_from_a_file(nutime, tmp_path):
     (tmp_path / "mine.csv").write_text("label,a,b,c,d\nx,1,2,3,4\ny,4,3,1,1\n")
     done = nutime("corpus", "build", tmp_path / "mine.csv", "-o", tmp_path / "c", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["values"] == 8
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["values"] == 8
 
 
-def test_a_corpus_is_built_from_one_file_per_series(tmp_path):
+def test_a_corpus_is_built_from_one_file_per_series(nutime, tmp_path):
     runs = tmp_path / "runs"
     runs.mkdir()
     for name in ("a", "b"):
@@ -65,8 +57,8 @@ def test_a_corpus_is_built_from_one_file_per_series(tmp_path):
     options = ["--time", "clock", "--channels", "x", "--json"]
     for source, labels in ((runs, ["--labels", tmp_path / "states.csv"]), (f"{runs}/*.csv", []), (runs, [])):
         done = nutime("corpus", "build", source, *labels, *options, "-o", tmp_path / "c", "--overwrite")
-        assert done.returncode == 0, done.stderr
-        described = json.loads(done.stdout)
+        assert done.code == 0, done.err
+        described = json.loads(done.out)
         assert (described["series"], described["values"]) == (2, 8)  # a gap is filled, the note is no channel
 
 
@@ -80,35 +72,35 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("arguments", MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_one_line_and_exit_code_1(tmp_path, arguments):
+def test_a_mistake_is_one_line_and_exit_code_1(nutime, tmp_path, arguments):
     (tmp_path / "bad.csv").write_text("label,a,b\nx,1,2\ny,1,oops\n")
     places = {"OUT": tmp_path / "out", "BAD": tmp_path / "bad.csv"}
     done = nutime(*[places.get(argument, argument) for argument in arguments])
-    assert done.returncode == 1
-    assert done.stderr.startswith("nutime: ")
-    assert done.stderr.count("\n") == 1
+    assert done.code == 1
+    assert done.err.startswith("nutime: ")
+    assert done.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
-def test_a_malformed_file_is_named_with_its_line(tmp_path):
+def test_a_malformed_file_is_named_with_its_line(nutime, tmp_path):
     (tmp_path / "bad.csv").write_text("label,a,b\nx,1,2\ny,1,oops\n")
     done = nutime("corpus", "build", tmp_path / "bad.csv", "-o", tmp_path / "out")
-    assert f"{tmp_path / 'bad.csv'}:3: " in done.stderr
+    assert f"{tmp_path / 'bad.csv'}:3: " in done.err
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["pretrain"], ["corpus", "synth", "0", "-o", "x"]])
-def test_wrong_usage_is_exit_code_2(arguments):
-    assert nutime(*arguments).returncode == 2
+def test_wrong_usage_is_exit_code_2(nutime, arguments):
+    assert nutime(*arguments).code == 2
 
 
-def test_the_demo_prints_accuracies_and_draws(tmp_path):
+def test_the_demo_prints_accuracies_and_draws(nutime, tmp_path):
     pytest.importorskip("aeon")
     done = nutime("demo", "-o", tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "GunPoint" in done.stdout
+    assert done.code == 0, done.err
+    assert "GunPoint" in done.out
     assert (tmp_path / "demo.png").stat().st_size > 20_000
 
 
-def test_the_version_is_told():
+def test_the_version_is_printed(nutime):
     done = nutime("--version")
-    assert done.stdout == f"nutime {version('nutime')}\n"
+    assert done.out == f"nutime {version('nutime')}\n"

@@ -1,11 +1,8 @@
 """The commands for recordings: intervals with their times, and messages where the input is no recording."""
 
 import csv
-import io
 import json
-import sys
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,7 +10,6 @@ import pytest
 import torch
 
 from nutime import NuTimeAnnotator, find
-from nutime.cli import main
 from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
 
@@ -24,29 +20,9 @@ START = datetime(2024, 1, 1)
 LENGTH, CHANGE, ODD = 2000, 1000, slice(500, 560)
 
 
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def nutime(capfd, monkeypatch, tmp_path):
-    """Run the command line in an empty folder."""
+@pytest.fixture(autouse=True)
+def empty_folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments, stdin=""):
-        monkeypatch.setattr(sys, "argv", ["nutime", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        capfd.readouterr()
-        code = None
-        try:
-            main.main()
-        except SystemExit as done:
-            code = done.code
-        return Done(code or 0, *capfd.readouterr())
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -303,7 +279,7 @@ def test_a_table_of_series_is_refused_and_the_right_command_named(nutime, tmp_pa
     write(tmp_path / "series.csv", {f"t{index}": column for index, column in enumerate(table)})
     done = nutime(command[0], "series.csv", *command[1:], "-o", "o.csv")
     assert done.code == 1
-    assert done.err.startswith("nutime: series.csv: 300 rows of 40 columns without times; if rows are series, use")
+    assert done.err.startswith("nutime: series.csv: 300 rows of 40 columns without times; for series in rows, use")
     assert done.err.count("\n") == 1
 
 

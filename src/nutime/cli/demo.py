@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from nutime import NuTime
     from nutime.data.archives import Dataset
 
@@ -41,34 +43,39 @@ def demo(
     )
     table = Table("set", "train", "test", "channels × length", "accuracy", "series/s", title="Frozen + linear")
     datasets = {name: load_dataset(name) for name in names}
+    maps = {}
     for name, dataset in track(datasets.items(), "classifying", console=console, transient=True):
-        accuracy, rate = _classify(encoder, dataset)
+        accuracy, rate, maps[name] = _classify(encoder, dataset)
         shape = "×".join(map(str, dataset.X_train.shape[1:]))
         sizes = str(len(dataset.X_train)), str(len(dataset.X_test))
         table.add_row(name, *sizes, shape, f"{accuracy:.1%}", f"{rate:,.0f}")
     console.print(table)
-    path = _draw(out, {name: datasets[name] for name in names[:4]}, encoder)
+    path = _draw(out, {name: datasets[name] for name in names[:4]}, maps)
     console.print(f"Picture: {path}")
 
 
-def _classify(encoder: NuTime, dataset: Dataset) -> tuple[float, float]:
-    """Classify the test series; return (accuracy, series per second)."""
+def _classify(encoder: NuTime, dataset: Dataset) -> tuple[float, float, NDArray[Any]]:
+    """Classify the test series; return (accuracy, series per second, a map of their embeddings)."""
+    from sklearn.decomposition import PCA
+
     from nutime import NuTimeClassifier
+    from nutime.estimators.base import EmbeddedSeries
 
     classifier = NuTimeClassifier(encoder=encoder).fit(dataset.X_train, dataset.y_train)
     start = time.perf_counter()
-    accuracy = float(classifier.score(dataset.X_test, dataset.y_test))
-    return accuracy, len(dataset.X_test) / (time.perf_counter() - start)
+    test = EmbeddedSeries.embed(dataset.X_test, encoder, classifier.reading_.pool)
+    accuracy = float(classifier.score(test, dataset.y_test))
+    rate = len(dataset.X_test) / (time.perf_counter() - start)
+    return accuracy, rate, PCA(2, random_state=0).fit_transform(test.embedding)
 
 
-def _draw(out: Path, datasets: dict[str, Dataset], encoder: NuTime) -> Path:
+def _draw(out: Path, datasets: dict[str, Dataset], maps: dict[str, NDArray[Any]]) -> Path:
     """Draw test series of a few sets above the map of their embeddings, one colour per class."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
     import numpy as np
-    from sklearn.decomposition import PCA
 
     from nutime.data.series import as_series
 
@@ -80,8 +87,7 @@ def _draw(out: Path, datasets: dict[str, Dataset], encoder: NuTime) -> Path:
             members = np.flatnonzero(labels == label)[:3]
             for values in as_series(dataset.X_test[members]):
                 above.plot(values[0], color=palette(label), alpha=0.7, linewidth=0.8)
-        flat = PCA(2, random_state=0).fit_transform(encoder.embed(dataset.X_test))
-        below.scatter(*flat.T, c=[palette(label) for label in labels], s=12)
+        below.scatter(*maps[name].T, c=[palette(label) for label in labels], s=12)
         above.set_title(f"{name}: series")
         below.set_title("their embeddings")
         below.set(xticks=[], yticks=[])
