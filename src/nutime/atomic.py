@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import secrets
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import BinaryIO, Self
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
@@ -113,18 +113,18 @@ def _scratch(path: Path) -> Iterator[Path]:
     for old in _scratches(path):
         if _is_abandoned(old):
             shutil.rmtree(old, ignore_errors=True)
-    while True:
-        scratch = Path(mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=_WRITING))
-        with suppress(FileNotFoundError):  # another process took it for abandoned before it was locked
-            descriptor = os.open(scratch, os.O_RDONLY)
-            if _lock(descriptor) is not False and scratch.exists():
-                break
-            os.close(descriptor)
-    try:
+    with ExitStack() as stack:
+        while True:
+            scratch = path.parent / f".{path.name}.{secrets.token_hex(8)}{_WRITING}"
+            # Before the folder exists, because a signal may arrive at any time.
+            stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+            scratch.mkdir(mode=0o700)
+            with suppress(FileNotFoundError):  # another process took it for abandoned before it was locked
+                descriptor = os.open(scratch, os.O_RDONLY)
+                stack.callback(os.close, descriptor)
+                if _lock(descriptor) is not False and scratch.exists():
+                    break
         yield scratch
-    finally:
-        shutil.rmtree(scratch)
-        os.close(descriptor)
 
 
 def _scratches(path: Path) -> list[Path]:
