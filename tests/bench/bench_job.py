@@ -10,7 +10,7 @@ from nutime.bench.results import ResultFile
 from nutime.bench.run import run
 from nutime.finetune import train as trainer
 
-SETS = ("Chinatown", "Coffee", "BeetleFly", "BirdChicken", "SonyAIBORobotSurface1")
+SETS = ("Chinatown", "Coffee", "BeetleFly")
 
 
 def work(archives, results):

@@ -210,8 +210,10 @@ def test_results_of_the_first_series_are_written_before_the_last_are_read(weight
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out"])
+@pytest.mark.parametrize(
+    ("name", "number", "code"),
+    [("out.csv", signal.SIGINT, 130), ("out.parquet", signal.SIGTERM, 143), ("out", signal.SIGTERM, 143)],
+)
 @pytest.mark.usefixtures("ctrl_c")
 def test_a_command_that_is_interrupted_leaves_nothing_behind(tmp_path, weights, number, code, name):
     process = start("embed", "-", "-o", tmp_path / name, "--weights", weights)

@@ -44,6 +44,7 @@ def losses(run):
     return [json.loads(line)["loss"] for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_two_processes_have_the_losses_of_one(corpus, tmp_path):
     run_to_end(corpus, tmp_path / "one", "--steps=20")
     run_to_end(corpus, tmp_path / "two", "--steps=20", processes=2)

@@ -179,7 +179,7 @@ def wait_for(condition, process, seconds=120):
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_the_command_stops_gently_exits_0_and_says_how_to_resume(corpus, tmp_path, number):
     run = tmp_path / "run"
     process = start(corpus, run, "--steps=100000")
