@@ -77,7 +77,7 @@ DAMAGE = {
     "labels of gigabytes": (
         "annotator",
         {"classes": {"dtype": "<U1000000000", "values": ["a"]}},
-        "labels of dtype",
+        "or damaged",
     ),
     "no threshold": ("annotator", {"threshold": "high"}, "threshold must be a number"),
     "another recording": ("index", {"arrays": {"recording_0": np.full(21, 7)}}, "windows of other recordings"),
