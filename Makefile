@@ -35,15 +35,14 @@ dist-check: dist
 
 # The oldest versions that pyproject.toml allows, or the newest there are, in an environment of their own. Exporting
 # to ONNX needs a newer torch, so it is not part of it.
-EXTRAS := archives,pretrain,explore,hub,serve,ray
+EXTRAS := archives,pretrain,explore,hub,serve,ray,test
 TESTED := tests/test_encoder.py tests/test_hub.py tests/estimators tests/data tests/batch tests/serve tests/explore/test_explore_state.py
 test-oldest: RESOLUTION := lowest-direct
 test-newest: RESOLUTION := highest
 test-oldest test-newest:
 	$(PYTHON) -m venv --clear $(VENV)-$@
 	$(VENV)-$@/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(VENV)-$@/bin/uv pip install --quiet --python $(VENV)-$@/bin/python --resolution $(RESOLUTION) -e '.[$(EXTRAS)]' \
-	  pytest hypothesis httpx psutil pandas polars xarray
+	$(VENV)-$@/bin/uv pip install --quiet --python $(VENV)-$@/bin/python --resolution $(RESOLUTION) -e '.[$(EXTRAS)]'
 	OMP_NUM_THREADS=1 $(VENV)-$@/bin/python -m pytest $(TESTED)
 
 clean:

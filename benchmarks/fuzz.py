@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import multiprocessing
 import random
 import re
@@ -33,7 +34,16 @@ from time import perf_counter
 from typing import NamedTuple
 
 from fuzz_inputs import hostile
-from fuzz_seeds import Files, all_seeds, write_folder
+from fuzz_seeds import (
+    INTERVALS,
+    LABELS,
+    RECORDING,
+    Files,
+    all_seeds,
+    labelled_series,
+    recording,
+    write_folder,
+)
 
 SECONDS = 2  # of processor time, for one case
 MAX_WAIT = 60  # seconds of wall time, for a reader that waits for ever
@@ -106,6 +116,53 @@ def read_checkpoint(folder: Path) -> None:
     load_newest(folder)
 
 
+def read_recording(folder: Path) -> None:
+    from nutime.data.formats.read import read_recordings
+
+    (path,) = folder.iterdir()
+    read_recordings(path)
+
+
+def read_labels(folder: Path) -> None:
+    from nutime.labelling.log import LabelLog
+
+    LabelLog(folder / LABELS, labelled_series()).close()
+
+
+def read_intervals(folder: Path) -> None:
+    from nutime.cli.recordings import _read_intervals
+    from nutime.data.formats.read import read_recordings
+
+    _read_intervals(str(folder / INTERVALS), read_recordings(folder / RECORDING))
+
+
+def read_body(folder: Path) -> None:
+    from nutime.serve.limits import Limits
+    from nutime.serve.wire import ARROW, JSON, decode
+
+    (path,) = folder.iterdir()
+    try:
+        decode(path.read_bytes(), JSON if path.suffix == ".json" else ARROW, Limits())
+    except ValueError as error:  # the service knows no file
+        raise ValueError(f"{path}: {error}") from error
+
+
+def read_annotator(folder: Path) -> None:
+    from nutime.recordings.annotator import NuTimeAnnotator
+
+    annotator = NuTimeAnnotator.load(folder)
+    with suppress(ValueError):  # its window or its channels may be others
+        annotator.predict(recording())
+
+
+def read_index(folder: Path) -> None:
+    from nutime.recordings.index import RecordingIndex
+
+    index = RecordingIndex.load(folder)
+    with suppress(ValueError):
+        index.search(recording()[:, :20])
+
+
 READERS: dict[str, Callable[[Path], None]] = {
     **dict.fromkeys(("ts", "tsv", "txt", "arff", "csv", "gzip", "npz", "npy", "pt", "parquet"), read_series),
     **dict.fromkeys(("batch", "crafted"), read_batch),
@@ -115,6 +172,12 @@ READERS: dict[str, Callable[[Path], None]] = {
     "estimator": read_estimator,
     "corpus": read_corpus,
     "checkpoint": read_checkpoint,
+    "recording": read_recording,
+    "labels": read_labels,
+    "intervals": read_intervals,
+    **dict.fromkeys(("json", "arrow"), read_body),
+    "annotator": read_annotator,
+    "index": read_index,
 }
 
 
@@ -209,6 +272,7 @@ def main() -> int:
     parser.add_argument("--findings", type=Path, default=Path("runs/fuzz"), help="where findings are saved")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # numpy, torch and zipfile warn about the damaged files
+    logging.disable()  # and the readers tell what they did to each
     valid = all_seeds()
     names = list(valid)
     counts = {reader: Counter[str]() for reader in names}

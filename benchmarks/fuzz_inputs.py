@@ -9,6 +9,7 @@ damage passes the first check. All other changes are to plain bytes. Everything 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
 import random
@@ -225,10 +226,9 @@ def change_npy(rng: random.Random, content: bytes) -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header) % 2**16) + header + content[begin:]
 
 
-def other_parquet(rng: random.Random, content: bytes) -> bytes:
-    """Write a table of columns of types that a reader of series does not expect."""
+def odd_table(rng: random.Random) -> Any:
+    """Return a table of columns of types that a reader of series does not expect."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     n = rng.choice([0, 1, 5])
     columns = {
@@ -250,10 +250,34 @@ def other_parquet(rng: random.Random, content: bytes) -> bytes:
     }
     names = ["x", "label", "id", "time", "value", "t", "y", "", "class", "__index_level_0__", "x"]
     chosen = [(rng.choice(names), rng.choice(list(columns.values()))) for _ in range(rng.randrange(1, 5))]
-    table = pa.Table.from_arrays([column for _, column in chosen], names=[name for name, _ in chosen])
+    return pa.Table.from_arrays([column for _, column in chosen], names=[name for name, _ in chosen])
+
+
+def other_parquet(rng: random.Random, content: bytes) -> bytes:
+    import pyarrow.parquet as pq
+
     stream = io.BytesIO()
-    pq.write_table(table, stream)
+    pq.write_table(odd_table(rng), stream)
     return stream.getvalue()
+
+
+def other_stream(rng: random.Random, content: bytes) -> bytes:
+    import pyarrow as pa
+
+    table, stream = odd_table(rng), io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression=rng.choice([None, None, None, "lz4", "zstd"]))
+    with pa.ipc.new_stream(stream, table.schema, options=options) as writer:
+        for _ in range(rng.choice([0, 1, 1, 1, 2])):
+            writer.write_table(table)
+    return stream.getvalue()
+
+
+def change_line(rng: random.Random, content: bytes) -> bytes:
+    """Change a line of JSON; the others stay as they are."""
+    lines = content.splitlines()
+    place = rng.randrange(len(lines))
+    lines[place] = change_json(rng, lines[place])
+    return b"".join(line + b"\n" for line in lines)
 
 
 def other_shard(rng: random.Random, content: bytes) -> bytes:
@@ -293,8 +317,10 @@ STRUCTURED: dict[str, list[Change]] = {
     ".pt": [change_member],
     ".parquet": [other_parquet],
     ".arrow": [other_shard, other_shard],
+    ".arrows": [other_stream],
+    ".jsonl": [change_line, change_line],
 }
-TEXT = (".ts", ".tsv", ".txt", ".arff", ".csv")
+TEXT = (".ts", ".tsv", ".txt", ".arff", ".csv", ".jsonl")
 
 
 def hostile(rng: random.Random, seed: Files) -> tuple[str, Files]:
@@ -314,4 +340,20 @@ def hostile(rng: random.Random, seed: Files) -> tuple[str, Files]:
         index = json.loads(files["corpus.json"])
         next(shard for shard in index["shards"] if shard["file"] == name)["bytes"] = len(content)
         files["corpus.json"] = json.dumps(index).encode()
+    if rng.random() < 0.8:
+        state_checksums(files)
     return name, files
+
+
+def state_checksums(files: Files) -> None:
+    """Correct the checksums that documents state, or they alone would refuse every change of another file."""
+    documents = [name for name in files if name.endswith(".json")]
+    for name in sorted(documents, key=lambda name: -name.count("/")):  # the outer ones state those of the inner
+        home = name.rpartition("/")[0]
+        try:
+            document = json.loads(files[name])
+            stated = {part: files[f"{home}/{part}".lstrip("/")] for part in document["sha256"]}
+        except (ValueError, TypeError, KeyError, RecursionError):
+            continue
+        document["sha256"] = {part: hashlib.sha256(content).hexdigest() for part, content in stated.items()}
+        files[name] = json.dumps(document).encode()

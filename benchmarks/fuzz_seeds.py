@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
+from unittest import mock
 
 import numpy as np
 
@@ -15,6 +17,7 @@ Files: TypeAlias = dict[str, bytes]
 
 SERIES, LENGTH = 6, 8
 ROLES = ("label", "id", "time", "y")
+LABELS, INTERVALS, RECORDING = "labels.jsonl", "intervals.csv", "recording.csv"
 
 
 def text_seeds() -> dict[str, list[Files]]:
@@ -161,6 +164,67 @@ def many_files() -> list[Files]:
     ]
 
 
+def labelled_series() -> list[Any]:
+    """Return the series of the file of labels."""
+    return list(np.random.default_rng(3).normal(size=(SERIES, 1, LENGTH)))
+
+
+def recording() -> Any:
+    """Return a recording of two channels."""
+    return np.random.default_rng(4).normal(size=(2, 120)).cumsum(1)
+
+
+def recording_files() -> dict[str, list[Files]]:
+    """Return recordings in tables, intervals and labels of them, and bodies of requests."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from nutime.labelling.log import LabelLog
+
+    X = recording()[:, :20]
+    rows = [f"{x:.3f},{y:.3f}" for x, y in X.T]
+    days = [f"2024-01-{day + 1:02d} 12:00,{row}" for day, row in enumerate(rows)]
+    named = [f"{'ab'[index % 2]},{row}" for index, row in enumerate(rows)]
+    tables = [["x,y", *rows], ["time,x,y", *days], ["id,x,y", *named], [row.replace(",", " ") for row in rows]]
+    texts = ["\n".join(lines).encode() + b"\n" for lines in tables]
+    table = io.BytesIO()
+    pq.write_table(pa.table({"x": X[0], "y": X[1]}), table)
+    with tempfile.TemporaryDirectory() as scratch:
+        log = LabelLog(Path(scratch, LABELS), labelled_series())
+        event = log.label([0, 3], "on")
+        log.label([2], "off")
+        log.undo(event)
+        log.close()
+        labels = log.path.read_bytes()
+    points = b"start,end,label\n0,5,on\n5,12,off\n"
+    times = b"recording,start_time,end_time,label\na,2024-01-01 12:00,2024-01-03,on\n"
+    bodies = [{"series": [[1, 2.5, None], [3, 4]]}, {"series": [[[1, 2], [3, 4]]], "channels": ["x", "y"]}]
+    streams = [{"x": list(X), "label": ["a", "b"]}, {"id": ["a"] * 20, "time": range(20), "value": X[0]}]
+    streams += [{"label": cells, "x": [[1.0]] * SERIES} for cells in odd_columns()]
+    return {
+        "recording": [
+            *({"set.csv": text} for text in texts[:3]),
+            {"set.txt": texts[3]},
+            {"set.parquet": table.getvalue()},
+        ],
+        "labels": [{LABELS: labels}],
+        "intervals": [{INTERVALS: points, RECORDING: texts[0]}, {INTERVALS: times, RECORDING: texts[1]}],
+        "json": [{"body.json": json.dumps(body).encode()} for body in bodies],
+        "arrow": [{"body.arrows": arrow_stream(columns)} for columns in streams],
+    }
+
+
+def arrow_stream(columns: dict[str, Any]) -> bytes:
+    """Return columns as an Arrow IPC stream."""
+    import pyarrow as pa
+
+    table = pa.table({name: pa.array(column) for name, column in columns.items()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue())
+
+
 def folder_seeds() -> dict[str, list[Files]]:
     """Return saved encoders, estimators, corpora and checkpoints."""
     import torch
@@ -169,8 +233,12 @@ def folder_seeds() -> dict[str, list[Files]]:
     from nutime.encoder import NuTime
     from nutime.estimators.classifier import NuTimeClassifier
     from nutime.estimators.detector import NuTimeDetector
+    from nutime.estimators.regressor import NuTimeRegressor
+    from nutime.finetune import train
     from nutime.model.config import NuTimeConfig
     from nutime.pretrain.checkpoint import save_checkpoint
+    from nutime.recordings.annotator import NuTimeAnnotator
+    from nutime.recordings.index import RecordingIndex
 
     tiny = NuTimeConfig(
         window=4, length=16, dim=8, depth=1, heads=1, head_dim=8, mlp_dim=8, scalar_dim=4, scales=3
@@ -184,13 +252,22 @@ def folder_seeds() -> dict[str, list[Files]]:
         encoder.save(home / "encoder")
         NuTimeClassifier(encoder=encoder).fit(X, y).save(home / "classifier")
         NuTimeDetector(encoder=encoder).fit(X).save(home / "detector")
+        NuTimeRegressor(encoder=encoder).fit(X, X[:, -1]).save(home / "regressor")
+        with mock.patch.object(train, "MIN_STEPS", 1):
+            NuTimeClassifier("finetune", encoder=encoder, epochs=1).fit(X, y).save(home / "finetuned")
+        halves = [(0, 60, "a"), (60, 120, "b")]
+        NuTimeAnnotator(16, encoder=encoder).fit(recording(), halves).save(home / "annotator")
+        RecordingIndex.build(recording(), 20, None).save(home / "index")
+        RecordingIndex.build({"a": recording()}, [16, 30], encoder).save(home / "embedded_index")
         with CorpusWriter(home / "corpus", shard_bytes=4 * LENGTH * 4) as writer:
             writer.add("walks", X)
         save_checkpoint(home / "checkpoint", 1, {"w": torch.ones(3, 5), "step": torch.tensor(1)})
         contents = {folder.name: read_folder(folder) for folder in home.iterdir()}
     return {
         "encoder": [contents["encoder"]],
-        "estimator": [contents["classifier"], contents["detector"]],
+        "estimator": [contents[name] for name in ("classifier", "detector", "regressor", "finetuned")],
+        "annotator": [contents["annotator"]],
+        "index": [contents["index"], contents["embedded_index"]],
         "corpus": [contents["corpus"]],
         "checkpoint": [contents["checkpoint"]],
     }
@@ -213,4 +290,4 @@ def write_folder(folder: Path, files: Files) -> None:
 
 def all_seeds() -> dict[str, list[Files]]:
     """Return the valid files of every reader."""
-    return {**text_seeds(), **array_seeds(), "many": many_files(), **folder_seeds()}
+    return {**text_seeds(), **array_seeds(), "many": many_files(), **recording_files(), **folder_seeds()}

@@ -1,11 +1,12 @@
-"""Kill -9 at random moments: a service, a batch job, a pretraining run and a process that saves models.
+"""Kill -9 at random moments: a service, a batch job, a pretraining run, and processes that save models and labels.
 
     python benchmarks/kills.py --kills 50
 
 Whatever was confirmed before a kill must be there after it: the service gives the same answers after a restart,
-results of a batch job are complete or absent, a checkpoint that was seen is resumed from, and the model whose
-``save`` returned last (or a later one) is loaded. At the end all jobs are run to their end and leave no temporary
-files. The last line is JSON; the exit code is 1 if something was lost.
+results of a batch job are complete or absent, a checkpoint that was seen is resumed from, the model whose ``save``
+returned last (or a later one) is loaded, and every label that was given is in the file of labels. At the end all
+jobs are run to their end and leave no temporary files. The last line is JSON; the exit code is 1 if something was
+lost.
 """
 
 from __future__ import annotations
@@ -56,6 +57,17 @@ for version in itertools.count(start):
     model.save(sys.argv[2])
     print(version, flush=True)
 """
+LABEL = """
+import itertools, sys
+import numpy as np
+from nutime.labelling.log import LabelLog
+X = np.load(sys.argv[2])
+log = LabelLog(sys.argv[1], list(X))
+print("started", flush=True)
+for number in itertools.count(int(sys.argv[3])):
+    log.label([number % len(X)], str(number))
+    print(number, flush=True)
+"""
 SERVE = "import typer; from nutime.cli.serve import serve; typer.run(serve)"
 
 
@@ -76,7 +88,7 @@ def kill(process: subprocess.Popen[str]) -> list[str]:
 
 
 class Jobs:
-    """The four jobs in a folder; each method takes one kill and returns what was lost."""
+    """The five jobs in a folder; each method takes one kill and returns what was lost."""
 
     def __init__(self, folder: Path, moments: random.Random) -> None:
         import torch
@@ -92,12 +104,14 @@ class Jobs:
         self.encoder = NuTime(config).save(folder / "encoder")
         self.data = folder / "data"
         self._write_data()
+        np.save(folder / "labelled.npy", np.arange(300.0).reshape(100, 1, 3))
         synthesize_corpus(200, folder / "corpus", length=80, seed=0)
         apply_model(
             NuTime.from_pretrained(self.encoder), Source(str(self.data)).chunks(), str(folder / "expected")
         )
         self.expected = contents(folder / "expected")
         self.version = 0
+        self.labels: dict[int, int] = {}
         self.answers: dict[str, Any] = {}
         self.runs = 0
         start(PRETRAIN, self.encoder, folder / "corpus", folder / "uninterrupted").wait()
@@ -161,6 +175,19 @@ class Jobs:
         self.version = found
         return None if found >= confirmed else f"save: version {confirmed} was confirmed, {found} is there"
 
+    def label(self) -> str | None:
+        from nutime.labelling.log import LabelLog
+
+        path, labelled = self.folder / "labels.jsonl", self.folder / "labelled.npy"
+        X = np.load(labelled)
+        process = start(LABEL, path, labelled, max(self.labels.values(), default=-1) + 1)
+        self.wait(1.0)
+        self.labels |= {int(number) % len(X): int(number) for number in kill(process)}
+        log = LabelLog(path, list(X))
+        log.close()
+        lost = [number for series, number in self.labels.items() if int(log.labels.get(series, -1)) < number]
+        return f"labels: {len(lost)} that were confirmed are lost" if lost else None
+
     def serve(self) -> str | None:
         command = [sys.executable, "-c", SERVE, str(self.encoder), "--port", "0"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -215,7 +242,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         jobs = Jobs(Path(name), random.Random(args.seed))
-        kinds = (jobs.save, jobs.batch, jobs.pretrain, jobs.serve)
+        kinds = (jobs.save, jobs.batch, jobs.pretrain, jobs.label, jobs.serve)
         lost = [kinds[number % len(kinds)]() for number in range(args.kills)] + [jobs.finish()]
         stray = [path.name for path in Path(name).glob(".*") if not path.name.startswith(".saved")]
     found = [what for what in lost if what]

@@ -169,6 +169,8 @@ class Journal:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        if self.path.exists() and not self.path.is_file():
+            raise ValueError(f"{path}: is not a regular file; name another one")
         self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115, open until close()
         if _lock(self._file.fileno()) is False:
             self.close()

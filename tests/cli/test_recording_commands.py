@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -199,7 +200,9 @@ def test_a_recording_is_annotated_by_intervals_of_another_and_by_the_saved_model
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("start,end\n0,9\n", "known.csv: has no column 'label', only start, end"),
+        ("start,end\n0,9\n", "known.csv: has no column 'label', only 'start', 'end'"),
+        ("start,end,label\n0,9," + "a" * 300, "known.csv: holds a text of 300 characters, at most 256"),
+        ("start,end,label\n0," + "9" * 5000 + ",a", "known.csv: holds a text of 5000 characters, at most 256"),
         ("start,end,label\n0,9.5,a\n", "known.csv: interval 0: 9.5 is not a point"),
         ("start,end,label\n0,5000,a\n", "known.csv: interval 0: 0 to 5000 is not within the 2000 points"),
         ("start_time,end_time,label\n1.5,9,a\n", "known.csv: interval 0: '1.5' is not a time like those of"),
@@ -212,6 +215,12 @@ def test_a_wrong_table_of_intervals_is_refused_in_one_line(nutime, recording, tm
     assert done.code == 1
     assert done.err.startswith(f"nutime: {message}")
     assert done.err.count("\n") == 1
+
+
+def test_a_pipe_of_intervals_is_refused(nutime, recording, tmp_path):
+    os.mkfifo(tmp_path / "known.csv")
+    done = nutime("annotate", recording, "-o", "o.csv", "--reference", recording, "--intervals", "known.csv")
+    assert done.err == "nutime: known.csv: cannot be read: is not a regular file\n"
 
 
 # ---- find ---------------------------------------------------------------------------------------------

@@ -251,6 +251,9 @@ def test_fine_tuned_arrays_that_do_not_fit_are_refused(encoder, tmp_path):
     for name, array in bent.items():
         change_arrays(folder, **arrays | {name: array})
         assert f"({'ValueError'}: {name} " in refusal(storage.load, folder)
+    change_arrays(folder, **arrays)
+    edit(folder, n_channels_in=2**32 - 1)
+    assert "weights are too few for 4294967295 channels" in refusal(storage.load, folder)
 
 
 def test_an_encoder_with_weights_that_are_not_finite_is_refused(encoder, tmp_path):

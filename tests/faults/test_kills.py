@@ -12,6 +12,6 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kills.py"
 
 @pytest.mark.slow
 def test_nothing_that_was_confirmed_is_lost_by_a_kill():
-    done = subprocess.run([sys.executable, SCRIPT, "--kills", "8"], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, SCRIPT, "--kills", "10"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == {"kills": 8, "lost": [], "stray": []}
+    assert json.loads(done.stdout.splitlines()[-1]) == {"kills": 10, "lost": [], "stray": []}

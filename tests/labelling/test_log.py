@@ -138,3 +138,19 @@ def test_the_file_has_one_line_of_json_per_event(path):
     log.undo(log.label([1, 2], " fast \n wave "))
     _, event, undone = map(json.loads, path.read_text().splitlines())
     assert (event, undone) == ({"series": [1, 2], "label": "fast wave"}, {"undo": 2})
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[" * 10**5, '{"series": [1e999], "label": "a"}', '{"series": [0], "label": 3}', '{"series": [0]}', '"undo"'],
+)
+def test_a_line_that_is_no_event_is_refused_with_its_number(path, line):
+    LabelLog(path, SERIES).close()
+    with path.open("a") as file:
+        file.write(line + "\n")
+    assert refusal(LabelLog, path, SERIES) == f"{path}:2: is not an event; was the file edited?"
+
+
+def test_a_pipe_is_no_file_of_labels(path):
+    os.mkfifo(path)
+    assert refusal(LabelLog, path, SERIES) == f"{path}: is not a regular file; name another one"

@@ -6,7 +6,6 @@ Results have one row per interval, with its times where the recording has times.
 
 from __future__ import annotations
 
-import csv
 import re
 import shlex
 from collections import Counter
@@ -405,23 +404,22 @@ def _read_one(source: str, read: SourceOptions, command: str) -> SeriesSet:
 
 def _read_intervals(path: str, known: SeriesSet) -> list[tuple[Any, ...]]:
     """Return ``(recording, start, end, label)`` of a CSV, without the recording if there is one without a name."""
-    from nutime.data.formats.read import series_suffix
+    from nutime.data.formats.read import read_rows, series_suffix
+    from nutime.data.names import quoted
 
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            header, *rows = [row for row in csv.reader(file, strict=True) if row] or [[]]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path}: cannot be read: {error}") from None
+    file, rows = read_rows(path)
+    header, *rows = rows or [[]]
     names = [name.strip().lower() for name in header]
     edges = ("start", "end") if "start" in names else ("start_time", "end_time")
     wanted = ["recording"] * (len(known) > 1 or ("recording" in names and known.ids is not None))
     wanted += [*edges, "label"]
     if missing := [name for name in wanted if name not in names]:
-        raise ValueError(f"{path}: has no column {missing[0]!r}, only {', '.join(names)}")
+        raise file.error(f"has no column {missing[0]!r}, only {quoted(names)}")
     found = []
     for number, row in enumerate(rows):
         if len(row) != len(names):
-            raise ValueError(f"{path}: interval {number}: has {len(row)} cell(s), the first row has {len(names)}")
+            raise file.error(f"interval {number}: has {len(row)} cell(s), the first row has {len(names)}")
+        file.check_text(max(map(len, row)))
         cells = dict(zip(names, (cell.strip() for cell in row), strict=True))
         values = [cells[name] if name.endswith("_time") else _point(path, number, cells[name]) for name in edges]
         if wanted[0] == "recording":

@@ -38,8 +38,10 @@ if TYPE_CHECKING:
 
 #: Raised when what is written can no longer be read by older versions.
 FORMAT = 3
-DOCUMENT, _ARRAYS, _ENCODER = "estimator.json", "estimator.safetensors", "encoder"
-_ENCODER_CONFIG = f"{_ENCODER}/config.json"  # it has the checksum of the encoder's weights
+DOCUMENT, _ARRAYS = "estimator.json", "estimator.safetensors"
+#: The folder of the encoder in a model's folder, and the file in it that has the checksum of its weights.
+ENCODER = "encoder"
+ENCODER_CONFIG = f"{ENCODER}/config.json"
 _HOMES = {
     "NuTimeClassifier": "nutime.estimators.classifier",
     "NuTimeClusterer": "nutime.estimators.clusterer",
@@ -53,7 +55,8 @@ _RENAMED = {"n_models": "n_estimators", "validation": "validation_fraction", "pa
 _NOT_SAVED = ("encoder", "device", "verbose")
 _LABEL_KINDS = "biufUO"
 _MAX_LABEL_BYTES = 2**28  # a text dtype in a damaged file may claim gigabytes per label
-_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+#: What a document with other values than ours raises while it is read.
+DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 class Storable(Protocol):
@@ -88,14 +91,13 @@ def save(estimator: Storable, folder: str | Path) -> Path:
         **{f"{kind}_in": names for kind, names in estimator._names_in().items()},
     }
     if hasattr(estimator, "classes_"):
-        document["classes"] = _encode_labels(estimator.classes_)
+        document["classes"] = encode_labels(estimator.classes_)
     if hasattr(estimator, "target_name_"):
         document["target_name"] = estimator.target_name_
-    arrays = {name: np.ascontiguousarray(array) for name, array in estimator._arrays().items()}
     with replace_folder(folder) as fresh:
-        estimator.encoder_.save(fresh / _ENCODER, decoder=False)
-        (fresh / _ARRAYS).write_bytes(as_safetensors(arrays))  # save_file would make it private to its owner
-        document |= checksums(fresh, [_ARRAYS, _ENCODER_CONFIG])
+        estimator.encoder_.save(fresh / ENCODER, decoder=False)
+        write_arrays(fresh / _ARRAYS, estimator._arrays())
+        document |= checksums(fresh, [_ARRAYS, ENCODER_CONFIG])
         (fresh / DOCUMENT).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     return Path(folder)
 
@@ -111,9 +113,9 @@ def load(folder: str | Path, device: torch.device | str = "auto") -> Any:
             "than the encoder's length may differ from that version's. Fit it again",
             stacklevel=2,
         )
-    arrays = _read_arrays(part_of(folder, _ARRAYS, document))
-    part_of(folder, _ENCODER_CONFIG, document)
-    encoder = NuTime.from_pretrained(folder / _ENCODER).to(usable_device(device))
+    arrays = read_arrays(part_of(folder, _ARRAYS, document))
+    part_of(folder, ENCODER_CONFIG, document)
+    encoder = NuTime.from_pretrained(folder / ENCODER).to(usable_device(device))
     try:
         home = import_module(_HOMES[document["class"]])
         params = {_RENAMED.get(name, name): _from_plain(value) for name, value in document["params"].items()}
@@ -127,14 +129,14 @@ def load(folder: str | Path, device: torch.device | str = "auto") -> Any:
             if kind in document:
                 setattr(estimator, f"{kind}_", np.array([str(name) for name in document[kind]], dtype=object))
         if "classes" in document:
-            estimator.classes_ = _decode_labels(document["classes"])
+            estimator.classes_ = decode_labels(document["classes"])
         if "target_name" in document:
             estimator.target_name_ = str(document["target_name"])
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise ValueError(f"{path}: not written by nutime, or damaged ({one_line(error)})") from None
     try:
         estimator._restore(arrays)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise ValueError(f"{folder / _ARRAYS}: does not fit {DOCUMENT} ({one_line(error)})") from None
     return estimator
 
@@ -168,6 +170,14 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, str], 
             raise ValueError(f"{name} has values that are not finite")
 
 
+def check_names(names: Any, count: int) -> None:
+    """Raise ValueError unless loaded names are None or a list of ``count`` texts."""
+    if names is None:
+        return
+    if not isinstance(names, list) or len(names) != count or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"names that are not those of {count} channels or recordings")
+
+
 def _reading(document: dict[str, Any], config: NuTimeConfig) -> Reading:
     """Return how a saved model reads series; before format 3 its pool decided, for fine-tuned ones a fixed one."""
     if document["format"] >= 3:
@@ -177,10 +187,20 @@ def _reading(document: dict[str, Any], config: NuTimeConfig) -> Reading:
     return Reading(pool, points_for(config, pool)).checked(config)
 
 
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays as safetensors, readable by others: ``save_file`` would make them private to their owner."""
+    path.write_bytes(as_safetensors({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Read what :func:`write_arrays` wrote.
+
+    Raises:
+        ValueError: one line that names the file.
+    """
     try:
         return dict(load_file(path))
-    except (OSError, SafetensorError, *_DAMAGE) as error:
+    except (OSError, SafetensorError, *DAMAGE) as error:
         raise ValueError(f"{path}: not readable as safetensors ({one_line(error)})") from None
 
 
@@ -199,13 +219,15 @@ def _from_plain(value: Any) -> Any:
     return dict(value["pairs"]) if isinstance(value, dict) else value
 
 
-def _encode_labels(labels: NDArray[Any]) -> dict[str, Any]:
+def encode_labels(labels: NDArray[Any]) -> dict[str, Any]:
+    """Return labels of any type as a JSON object."""
     if labels.dtype.kind not in _LABEL_KINDS:
         raise ValueError(f"labels of dtype {labels.dtype} cannot be saved; use text, integers, bools or floats")
     return {"dtype": labels.dtype.str, "values": [_plain(label, "a label") for label in labels.tolist()]}
 
 
-def _decode_labels(document: dict[str, Any]) -> NDArray[Any]:
+def decode_labels(document: dict[str, Any]) -> NDArray[Any]:
+    """Return the labels of :func:`encode_labels`; what is not one raises one of :data:`DAMAGE`."""
     dtype, values = np.dtype(document["dtype"]), document["values"]
     if dtype.kind not in _LABEL_KINDS or not 0 <= dtype.itemsize * len(values) <= _MAX_LABEL_BYTES:
         raise ValueError(f"{len(values)} labels of dtype {dtype}")

@@ -71,6 +71,9 @@ class Ensemble:
     def check(self, config: NuTimeConfig, n_outputs: int) -> None:
         """Raise ValueError unless all tensors are finite and fit networks of a config and a number of outputs."""
         size = pooled_size(config, POOL)
+        found = sum(tensor.numel() for tensor in self.state.values())
+        if (config.channels - 1) * config.dim**2 > found:  # a damaged file may claim billions
+            raise ValueError(f"{found} weights are too few for {config.channels} channels")
         with torch.device("meta"):  # shapes without memory
             model = nn.ModuleDict({"encoder": NuTime(config), "head": nn.Linear(size, n_outputs)})
         expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
@@ -81,9 +84,9 @@ class Ensemble:
         expected["center"] = (2, size)
         tensors = self.state | {"center": self.center}
         for name in sorted(expected | tensors):
-            found = tuple(tensors[name].shape) if name in tensors else None
-            if name not in expected or found != (len(self.center), *expected[name]):
-                raise ValueError(f"{name} has the shape {found}, which does not fit {n_outputs} outputs")
+            shape = tuple(tensors[name].shape) if name in tensors else None
+            if name not in expected or shape != (len(self.center), *expected[name]):
+                raise ValueError(f"{name} has the shape {shape}, which does not fit {n_outputs} outputs")
             if not tensors[name].isfinite().all():
                 raise ValueError(f"{name} has values that are not finite")
 

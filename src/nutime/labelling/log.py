@@ -68,6 +68,8 @@ class LabelLog:
         """Give series a label, or remove theirs; return the number of the event, for :meth:`undo`."""
         if label is not None and not (label := " ".join(label.split())):
             raise ValueError("a label needs at least one character")
+        if label is not None and len(label) > _MAX_LABEL:
+            raise ValueError(f"a label may have {_MAX_LABEL} characters, this one has {len(label)}")
         return self._append({"series": [int(index) for index in series], "label": label})
 
     def undo(self, event: int) -> list[int]:
@@ -106,7 +108,7 @@ class LabelLog:
         try:
             found = json.loads(self._journal.lines[0])
             version, key = found["format"], str(found["key"])
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise ValueError(f"{path}: is not a file of labels; name another one") from None
         if version != FORMAT:
             raise ValueError(f"{path}: has format {version}, this version reads {FORMAT}; update nutime")
@@ -121,13 +123,13 @@ class LabelLog:
             if "undo" in document:
                 return int(document["undo"])
             event = _Event(line, [int(index) for index in document["series"]], document["label"])
-        except (ValueError, TypeError, KeyError):
+            if not (event.label is None or (isinstance(event.label, str) and len(event.label) <= _MAX_LABEL)):
+                raise ValueError
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise ValueError(f"{self._journal.path}:{line}: is not an event; was the file edited?") from None
         for index in event.series:
             if not 0 <= index < self._n_series:
                 raise ValueError(f"{self._journal.path}:{line}: there is no series {index}")
-        if event.label is not None and len(event.label) > _MAX_LABEL:
-            raise ValueError(f"a label may have {_MAX_LABEL} characters, this one has {len(event.label)}")
         return event
 
     def _apply(self, line: int, event: _Event | int) -> None:

@@ -11,7 +11,7 @@ it is where most windows are farther from the training windows than 99 % of thos
 
 A fitted annotator is saved as a folder::
 
-    annotator.json          format, parameters, labels, what was chosen
+    annotator.json          format, parameters, labels, what was chosen, checksums of the other files
     annotator.safetensors   the fitted state, as arrays
     encoder/                the encoder, as written by NuTime.save
 """
@@ -27,8 +27,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
 from sklearn.metrics import f1_score
@@ -42,9 +40,20 @@ from nutime.checks import check_number
 from nutime.data.series import Array, SeriesSet, is_frame, is_labelled
 from nutime.data.timeline import Times, parse_times
 from nutime.devices import usable_device
-from nutime.documents import one_line, read_document
+from nutime.documents import checksums, one_line, part_of, read_document
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
+from nutime.estimators.storage import (
+    DAMAGE,
+    ENCODER,
+    ENCODER_CONFIG,
+    check_arrays,
+    check_names,
+    decode_labels,
+    encode_labels,
+    read_arrays,
+    write_arrays,
+)
 from nutime.finetune.linear import LinearProbe
 from nutime.recordings.windows import (
     MIN_WINDOW,
@@ -53,6 +62,7 @@ from nutime.recordings.windows import (
     add_windows,
     cut_windows,
     embed_windows,
+    embedded_size,
     interval_times,
     moments,
     read_recording,
@@ -77,10 +87,9 @@ _FLOOR = 1e-3  # probability that a window is wrong about everything
 _CHUNK_SIZE = 1024  # windows embedded together
 #: Raised when what is written can no longer be read by older versions.
 FORMAT = 1
-DOCUMENT, _ARRAYS, _ENCODER = "annotator.json", "annotator.safetensors", "encoder"
+DOCUMENT, _ARRAYS = "annotator.json", "annotator.safetensors"
 _PARAMS = ("window", "stride", "max_windows")
 _FITTED = ("has_background_", "window_", "stride_", "penalty_", "n_channels_in_", "channel_names_in_")
-_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 class Annotation(NamedTuple):
@@ -221,13 +230,14 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         document = {
             "format": FORMAT,
             "params": {name: getattr(self, name) for name in _PARAMS},
-            "classes": self.classes_.tolist(),
+            "classes": encode_labels(self.classes_),
             "fitted": {name: getattr(self, name) for name in _FITTED},
             "threshold": None if self._novelty is None else self._novelty.threshold,
         }
         with replace_folder(folder) as fresh:
-            self.encoder_.save(fresh / _ENCODER, decoder=False)
-            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, fresh / _ARRAYS)
+            self.encoder_.save(fresh / ENCODER, decoder=False)
+            write_arrays(fresh / _ARRAYS, arrays)
+            document |= checksums(fresh, [_ARRAYS, ENCODER_CONFIG])
             (fresh / DOCUMENT).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         return Path(folder)
 
@@ -235,26 +245,43 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
     def load(cls, folder: str | Path, device: str = "auto") -> Self:
         """Read an annotator written by :meth:`save`; its annotations are those before saving."""
         folder = Path(folder)
-        document = read_document(folder / DOCUMENT, "annotator", FORMAT)
-        encoder = NuTime.from_pretrained(folder / _ENCODER).to(usable_device(device))
+        document = read_document(part_of(folder, DOCUMENT), "annotator", FORMAT)
+        arrays = read_arrays(part_of(folder, _ARRAYS, document))
+        part_of(folder, ENCODER_CONFIG, document)
+        encoder = NuTime.from_pretrained(folder / ENCODER).to(usable_device(device))
         try:
-            arrays = load_file(folder / _ARRAYS)
             annotator = cls(encoder=encoder, device=device, **document["params"])
             annotator.encoder_ = encoder
-            annotator.classes_ = np.array(document["classes"])
-            for name in _FITTED:
-                setattr(annotator, name, document["fitted"][name])
-            annotator.mean_, annotator.scale_ = arrays["mean"], arrays["scale"]
-            annotator.probe_ = LinearProbe(
-                *(arrays[f"probe.{name}"] for name in ("mean", "scale", "coef", "intercept"))
-            )
-            annotator._novelty = None
-            if document["threshold"] is not None:
-                rows, basis = arrays["novelty.rows"], arrays["novelty.basis"]
-                annotator._novelty = _Novelty(rows, basis, document["threshold"])
-        except (OSError, SafetensorError, *_DAMAGE) as error:
+            annotator._restore(document, arrays)
+        except DAMAGE as error:
             raise ValueError(f"{folder}: not written by nutime, or damaged ({one_line(error)})") from None
         return annotator
+
+    def _restore(self, document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self.classes_ = decode_labels(document["classes"])
+        for name in _FITTED:
+            setattr(self, name, document["fitted"][name])
+        self.has_background_ = bool(self.has_background_)
+        channels = self.n_channels_in_
+        check_number("window_", self.window_, f"[{MIN_WINDOW}, inf)", integer=True)
+        check_number("stride_", self.stride_, f"[1, {self.window_}]", integer=True)
+        check_number("penalty_", self.penalty_, "[0, inf)")
+        check_number("n_channels_in_", channels, "[1, inf)", integer=True)
+        check_names(self.channel_names_in_, channels)
+        shapes = {"mean": "ho", "scale": "ho", "probe.mean": "d", "probe.scale": "d", "probe.coef": "cd"}
+        shapes["probe.intercept"] = "c"
+        threshold = document["threshold"]
+        if threshold is not None:
+            check_number("threshold", threshold, "[0, inf)")
+            shapes |= {"novelty.rows": "nr", "novelty.basis": "rd"}
+        features = channels * (embedded_size(self.encoder_) + _BANDS)
+        n_classes = len(self.classes_) + self.has_background_
+        check_arrays(arrays, shapes, h=channels, o=1, d=features, c=n_classes)
+        self.mean_, self.scale_ = arrays["mean"], arrays["scale"]
+        self.probe_ = LinearProbe(*(arrays[f"probe.{name}"] for name in ("mean", "scale", "coef", "intercept")))
+        self._novelty = None
+        if threshold is not None:
+            self._novelty = _Novelty(arrays["novelty.rows"], arrays["novelty.basis"], threshold)
 
     def _read(self, X: Any) -> SeriesSet:
         check_is_fitted(self, "probe_")

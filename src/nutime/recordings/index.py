@@ -6,7 +6,7 @@ that resemble the query in no candidate are missed; ``n_candidates`` trades time
 
 ::
 
-    index.json          format, parameters, names
+    index.json          format, parameters, names, checksums of the other files
     index.safetensors   recordings, vectors, principal components
     encoder/            the encoder, as written by NuTime.save; absent without one
 """
@@ -21,8 +21,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import euclidean_distances
 
@@ -30,9 +28,18 @@ from nutime.atomic import replace_folder
 from nutime.checks import check_number
 from nutime.data.series import Array, SeriesSet, resample
 from nutime.devices import usable_device
-from nutime.documents import one_line, read_document
+from nutime.documents import checksums, one_line, part_of, read_document
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
+from nutime.estimators.storage import (
+    DAMAGE,
+    ENCODER,
+    ENCODER_CONFIG,
+    check_arrays,
+    check_names,
+    read_arrays,
+    write_arrays,
+)
 from nutime.recordings.search import Match, Stretch, best_matches, check_scale
 from nutime.recordings.windows import (
     MIN_WINDOW,
@@ -40,6 +47,7 @@ from nutime.recordings.windows import (
     choose_window,
     cut_windows,
     embed_windows,
+    embedded_size,
     moments,
     read_recording,
     read_recordings,
@@ -47,7 +55,7 @@ from nutime.recordings.windows import (
 
 #: Raised when what is written can no longer be read by older versions.
 FORMAT = 1
-_DOCUMENT, _ARRAYS, _ENCODER = "index.json", "index.safetensors", "encoder"
+_DOCUMENT, _ARRAYS = "index.json", "index.safetensors"
 _MULTIPLES = (1, 2, 4)  # of the dominant period
 _MAX_RATIO = 2.0  # of the lengths of query and windows, or its inverse
 _OVERLAP = 4  # windows that contain each point
@@ -55,7 +63,6 @@ _COMPONENTS = 64
 _RESIZED = 32  # points of a window without an encoder
 _CHUNK_SIZE = 4096  # windows reduced together
 _FITTED_WINDOWS = 4000  # from which principal components are computed
-_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 @dataclass(frozen=True)
@@ -172,8 +179,9 @@ class RecordingIndex:
         }
         with replace_folder(folder, keep=False) as fresh:
             if self._encoder is not None:
-                self._encoder.save(fresh / _ENCODER)
-            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, fresh / _ARRAYS)
+                self._encoder.save(fresh / ENCODER)
+            write_arrays(fresh / _ARRAYS, arrays)
+            document |= checksums(fresh, [_ARRAYS] if self._encoder is None else [_ARRAYS, ENCODER_CONFIG])
             (fresh / _DOCUMENT).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         return Path(folder)
 
@@ -181,29 +189,24 @@ class RecordingIndex:
     def load(cls, folder: str | Path, device: str = "auto") -> Self:
         """Read an index written by :meth:`save`; its matches are those before saving."""
         folder = Path(folder)
-        document = read_document(folder / _DOCUMENT, "index", FORMAT)
+        document = read_document(part_of(folder, _DOCUMENT), "index", FORMAT)
+        arrays = read_arrays(part_of(folder, _ARRAYS, document))
+        encoder = None
+        if document.get("encoder"):
+            part_of(folder, ENCODER_CONFIG, document)
+            encoder = NuTime.from_pretrained(folder / ENCODER).to(usable_device(device))
         try:
-            arrays = load_file(folder / _ARRAYS)
-        except (OSError, SafetensorError, *_DAMAGE) as error:
-            raise ValueError(f"{folder / _ARRAYS}: not readable as safetensors ({one_line(error)})") from None
-        try:
-            numbers = range(document["n_recordings"])
-            times = document["times"]
-            given = SeriesSet(
-                [arrays[f"values_{i}"] for i in numbers],
-                ids=document["ids"],
-                channel_names=document["channel_names"],
-                times=times and [arrays[f"times_{i}"].view(np.dtype(times[i])) for i in numbers],
-            )
+            check_scale(document["scale"])
+            given = _restore_recordings(document, arrays)
             levels = [
-                _Level(size, **{name: arrays[f"{name}_{i}"] for name in _LEVEL_ARRAYS})
+                _restore_level(size, {name: arrays[f"{name}_{i}"] for name in _LEVEL_ARRAYS}, given, encoder)
                 for i, size in enumerate(document["windows"])
             ]
-            scale, has_encoder = document["scale"], document["encoder"]
-        except _DAMAGE as error:
+            if not levels:
+                raise ValueError("no windows")
+        except DAMAGE as error:
             raise ValueError(f"{folder}: not written by nutime, or damaged ({one_line(error)})") from None
-        encoder = NuTime.from_pretrained(folder / _ENCODER).to(usable_device(device)) if has_encoder else None
-        return cls(given, levels, encoder, scale)
+        return cls(given, levels, encoder, document["scale"])
 
     def _level(self, size: int) -> _Level:
         stride = max(1, size // _OVERLAP)
@@ -238,3 +241,39 @@ class RecordingIndex:
         if self._encoder is None:
             return resample(list(windows), _RESIZED).reshape(len(starts), -1).astype(np.float32)
         return embed_windows(self._encoder, windows).reshape(len(starts), -1)
+
+
+def _restore_recordings(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SeriesSet:
+    """Return the recordings of an index that is loaded; what does not fit raises one of ``DAMAGE``."""
+    names = [name for name in arrays if name.startswith("values_")]
+    count, times = len(names), document["times"]
+    if document["n_recordings"] != count or not count:
+        raise ValueError(f"{count} recordings")
+    channels = len(arrays["values_0"])
+    for name in names:
+        check_arrays(arrays, {name: "cn"}, c=channels)
+    check_names(document["ids"], count)
+    check_names(document["channel_names"], channels)
+    series = [arrays[f"values_{number}"] for number in range(count)]
+    found = None
+    if times is not None:
+        found = [arrays[f"times_{number}"].view(np.dtype(times[number])) for number in range(count)]
+        for values, own in zip(series, found, strict=True):
+            if own.shape != values.shape[1:] or own.dtype.kind not in "iufM":
+                raise ValueError(f"times of shape {own.shape} and type {own.dtype}")
+    return SeriesSet(series, ids=document["ids"], channel_names=document["channel_names"], times=found)
+
+
+def _restore_level(size: Any, arrays: dict[str, NDArray[Any]], given: SeriesSet, encoder: NuTime | None) -> _Level:
+    lengths = np.array([values.shape[1] for values in given.series])
+    check_number("windows", size, f"[{MIN_WINDOW}, {lengths.max()}]", integer=True)
+    shapes = {"recording": "n", "start": "n", "vectors": "np", "mean": "d", "components": "pd"}
+    own = _RESIZED if encoder is None else embedded_size(encoder)
+    check_arrays(arrays, shapes, d=own * len(given.series[0]))
+    recording, start = arrays["recording"], arrays["start"]
+    are_indices = recording.dtype.kind == start.dtype.kind == "i"
+    if not are_indices or not ((recording >= 0) & (recording < len(lengths))).all():
+        raise ValueError("windows of other recordings")
+    if not ((start >= 0) & (start <= lengths[recording] - size)).all():
+        raise ValueError("windows that are not within their recordings")
+    return _Level(size, **arrays)

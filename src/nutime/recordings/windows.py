@@ -16,6 +16,7 @@ from nutime.data.frames import RawSeries, read_groups, read_mapping, read_xarray
 from nutime.data.series import Array, SeriesSet, align, as_array, as_series, is_groupby, is_xarray
 from nutime.data.timeline import Times
 from nutime.encoder import NuTime
+from nutime.model.reading import pooled_size
 
 Float64: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.intp]
@@ -179,6 +180,11 @@ def embed_windows(encoder: NuTime, windows: Array, length: int = _EMBEDDED_LENGT
         raise ValueError(f"recordings need an encoder of 1 channel, this one reads {encoder.config.channels}")
     embedding = encoder.embed(windows, pool=_POOL, length=length)
     return embedding.reshape(*windows.shape[:2], -1)
+
+
+def embedded_size(encoder: NuTime) -> int:
+    """Return ``d`` of :func:`embed_windows`."""
+    return pooled_size(encoder.config, _POOL)
 
 
 def add_windows(sums: Float64, scores: Float64, starts: Indices, ends: Indices) -> None:

@@ -220,6 +220,18 @@ def _checked(source: InputFile, reader: _Reader) -> Iterator[Record]:
         raise FormatError(f"{source.name}: holds no series")
 
 
+def read_rows(path: _PathLike) -> tuple[InputFile, list[list[str]]]:
+    """Return a CSV of labels or intervals as a file, for errors, and its rows of cells without blank ones."""
+    source = InputFile(Path(path))
+    try:
+        source.check_regular()
+        rows = [row for row in csv.reader(source.lines(), strict=True) if row]
+    except (OSError, csv.Error) as error:
+        raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
+    source.line = None
+    return source, rows
+
+
 # Many files.
 
 
@@ -314,20 +326,13 @@ def _unique_ids(files: list[Path]) -> list[str]:
 
 def _read_labels(path: Path, files: dict[str, Path]) -> dict[str, str]:
     """Return the label of each id from a table of file names (or ids) and labels."""
-    source = InputFile(path)
+    source, rows = read_rows(path)
     known = {
         name: identity
         for identity, file in files.items()
         for name in (file.name, str(file), _stem(file), identity)
     }
     labels: dict[str, str] = {}
-    try:
-        source.check_regular()
-        with source.naming(None):
-            rows = [row for row in csv.reader(source.lines(), strict=True) if row]
-    except (OSError, csv.Error) as error:
-        raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
-    source.line = None
     if not rows:
         raise source.error("is empty; expected a file name and a label per line")
     file_column, label_column = 0, 1
