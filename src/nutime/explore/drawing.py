@@ -52,7 +52,7 @@ class Group(NamedTuple):
 def empty_figure(text: str = "") -> go.Figure:
     """Return a figure with a text only."""
     note = {"text": text, "showarrow": False, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5}
-    return _figure(xaxis={"visible": False}, yaxis={"visible": False}, annotations=[note])
+    return plain_figure(xaxis={"visible": False}, yaxis={"visible": False}, annotations=[note])
 
 
 def map_figure(analysis: Analysis, kind: str, colour: str) -> go.Figure:
@@ -78,7 +78,7 @@ def label_figure(places: NDArray[Any], classes: Sequence[str], labels: NDArray[n
 
 def history_figure(counts: Sequence[int], estimates: NDArray[np.float64]) -> go.Figure:
     """Draw estimated accuracies and their intervals, ``(n, 3)``, against the number of labels."""
-    figure = _figure(
+    figure = plain_figure(
         margin={"l": 48, "r": 8, "t": 8, "b": 36},
         showlegend=False,
         xaxis={"title": _title("labels", standoff=6), "zeroline": False},
@@ -96,8 +96,8 @@ def series_figure(
     values: Array, attention: NDArray[Any] | None = None, contribution: NDArray[Any] | None = None
 ) -> go.Figure:
     """Draw one channel of a series, its windows shaded by attention or its points by their contribution."""
-    low, high = _padded_range(values)
-    figure = _figure(
+    low, high = padded_range(values)
+    figure = plain_figure(
         margin={"l": 56, "r": 8, "t": 8, "b": 36},
         hovermode="x",
         showlegend=False,
@@ -175,7 +175,8 @@ def line_points(values: Array, max_points: int) -> NDArray[np.intp]:
     return np.unique(np.minimum(extremes, length - 1))
 
 
-def _figure(**layout: Any) -> go.Figure:
+def plain_figure(**layout: Any) -> go.Figure:
+    """Return an empty figure in the style of the page."""
     return go.Figure(
         layout={
             "template": "none",
@@ -191,7 +192,7 @@ def _figure(**layout: Any) -> go.Figure:
 
 def _map(n_points: int, revision: str, title: str) -> tuple[go.Figure, Callable[..., Any]]:
     """Return an empty map and a function that draws points; maps of equal ``revision`` keep the zoom."""
-    figure = _figure(
+    figure = plain_figure(
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
         dragmode="pan",
         hovermode="closest",
@@ -224,7 +225,7 @@ def _draw_groups(
     for index, group in enumerate(groups):
         draw(
             **_points(places, group.members),
-            name=escape(_short(group.name)),
+            name=escape(short_name(group.name)),
             hovertemplate="series %{customdata}<br>%{fullData.name}<extra></extra>",
             marker_color=PALETTE[index % len(PALETTE)] if coloured else PLAIN_COLOUR,
             marker_symbol=SYMBOLS[index // len(PALETTE) % len(SYMBOLS)],
@@ -261,12 +262,13 @@ def _groups(analysis: Analysis, colour: str) -> Iterator[Group]:
         yield Group(f"{len(names) - len(own)} other classes", np.flatnonzero(~np.isin(targets, own)))
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
+    """Return a name without its middle if it is long."""
     half = LABEL_CHARACTERS // 2  # names often differ only in their last characters
     return name if len(name) <= LABEL_CHARACTERS else f"{name[:half]}…{name[1 - half :]}"
 
 
-def _padded_range(values: Array) -> tuple[float, float]:
+def padded_range(values: Array) -> tuple[float, float]:
     """Return a range slightly wider than the values, of positive width also for constant values."""
     low, high = float(values.min()), float(values.max())
     margin = 0.06 * (high / 2 - low / 2) * 2 or max(abs(high) * 0.1, 1e-300)
