@@ -12,7 +12,7 @@ import typer
 from nutime.access import LOOPBACK, Access
 from nutime.cli.commands import _errors_about
 from nutime.cli.options import SHIPPED, Device, reads_series
-from nutime.cli.recordings import Weights, _encoder, _read_one
+from nutime.cli.recordings import FalseAlarmRate, Weights, _encoder, _read_one
 
 if TYPE_CHECKING:
     from dash import Dash
@@ -46,6 +46,7 @@ def explore(
             "columns is a recording.",
         ),
     ] = None,
+    false_alarm_rate: FalseAlarmRate = 0.01,
     port: Port = 8050,
     host: Host = "127.0.0.1",
     weights: Weights = SHIPPED,
@@ -82,7 +83,7 @@ def explore(
     if data is not None and given is not None:
         encoder = load_encoder(weights, device or "auto") if _encoder(weights) else None
         with _errors_about(data):
-            analysis = RecordingAnalysis(Path(data).name, given, encoder)
+            analysis = RecordingAnalysis(Path(data).name, given, encoder, false_alarm_rate)
         serve_page(build_recording_app(analysis), host, port, no_browser)
         return
     analyses = Analyses(load_encoder(weights, device or "auto"))

@@ -46,6 +46,9 @@ Window = Annotated[
         min=2, metavar="POINTS", show_default=False, help="Shortest window; else it follows the recording."
     ),
 ]
+FalseAlarmRate = Annotated[
+    float, typer.Option(metavar="SHARE", help="Share of the points of a normal recording above the threshold.")
+]
 Weights = Annotated[
     str,
     typer.Option(
@@ -113,9 +116,7 @@ def scan(
         str | None,
         typer.Option(metavar="FILE", show_default=False, help="Write the score of every point there as well."),
     ] = None,
-    false_alarm_rate: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of the points of a normal recording above the threshold.")
-    ] = 0.01,
+    false_alarm_rate: FalseAlarmRate = 0.01,
     window: Window = None,
     weights: Weights = SHIPPED,
     device: Device = None,

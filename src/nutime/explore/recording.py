@@ -41,7 +41,9 @@ class RecordingAnalysis:
         error: one line if a step failed, else empty.
     """
 
-    def __init__(self, name: str, recording: SeriesSet, encoder: NuTime | None) -> None:
+    def __init__(
+        self, name: str, recording: SeriesSet, encoder: NuTime | None, false_alarm_rate: float = 0.01
+    ) -> None:
         self.name = name
         self._given = read_recording(recording)
         self.values = self._given.series[0]
@@ -59,6 +61,7 @@ class RecordingAnalysis:
         self.stage = "finding segments"
         self.error = ""
         self._encoder = encoder
+        self._false_alarm_rate = false_alarm_rate
         self.matches = lru_cache(maxsize=16)(self._find)
         threading.Thread(target=self._work, name="nutime-explore", daemon=True).start()
 
@@ -112,7 +115,7 @@ class RecordingAnalysis:
         try:
             self.segments = NuTimeSegmenter(encoder=self._encoder).fit(self._given).segments_
             self.stage = "scoring anomalies"
-            scanner = NuTimeScanner(encoder=self._encoder)
+            scanner = NuTimeScanner(encoder=self._encoder, false_alarm_rate=self._false_alarm_rate)
             scores = scanner.fit_predict(self._given)
             self.intervals, self.threshold, self.window = scanner.intervals_, scanner.threshold_, scanner.window_
             self.scores = scores

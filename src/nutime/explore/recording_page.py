@@ -283,7 +283,8 @@ def _show(app: Dash, analysis: RecordingAnalysis) -> None:
             if not analysis.intervals and analysis.scores is not None:
                 peak = int(analysis.scores.argmax())
                 highest = f"the highest is {analysis.scores[peak]:.2f} at {time_texts(analysis.axis[[peak]])[0]}"
-                return [], f"No score is above the threshold {analysis.threshold:.2f}; {highest}.", False
+                note = f"No score is above {analysis.threshold:.2f}; {highest}."
+                return [], f"{note} A higher --false-alarm-rate finds more.", False
         return _table(columns, "intervals"), note, False
 
     @app.callback(
