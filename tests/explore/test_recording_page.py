@@ -11,13 +11,13 @@ import pytest
 from browsing import text, watched
 from nutime.data.formats.read import holds_recording
 from nutime.data.series import SeriesSet
-from nutime.explore.recording import MATCHES, RecordingAnalysis
 
 pytest.importorskip("dash", reason="the page needs nutime[explore]")
 
 from nutime import NuTimeSegmenter, find
 from nutime.explore.overview import View, overview_figure
 from nutime.explore.page import bind
+from nutime.explore.recording import MATCHES, RecordingAnalysis
 from nutime.explore.recording_page import build_recording_app
 
 LENGTH, CHANGE, ODD = 4000, 2000, slice(1000, 1060)

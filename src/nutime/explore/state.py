@@ -251,7 +251,7 @@ class Analysis:
         return [] if self.points is None else nearest(self.points, index, count)
 
     def columns(self, members: Sequence[int]) -> dict[str, NDArray[Any]]:
-        """Return what is known of some series as columns: number, id, label, prediction, cluster, anomaly score."""
+        """Return the numbers, ids, labels, predictions, clusters and anomaly scores of some series as columns."""
         ids = None if self.collection.ids is None else np.array(self.collection.ids)
         known = {
             "series": np.arange(len(self)),
