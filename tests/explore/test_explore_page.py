@@ -303,7 +303,8 @@ def lasso(page):
     box = page.locator("#map .nsewdrag").first.bounding_box()
     middle, right = box["x"] + box["width"] / 2, box["x"] + box["width"] - 3
     top, bottom = box["y"] + 3, box["y"] + box["height"] - 3
-    inside = [index for index in range(30) if place_of(page, index)[0] > middle]
+    places = [place_of(page, index) for index in range(30)]
+    inside = [index for index, (x, y) in enumerate(places) if middle < x < right and top < y < bottom]
     page.mouse.move(middle, top)
     page.mouse.down()
     for corner in [(right, top), (right, bottom), (middle, bottom), (middle, top + 1)]:

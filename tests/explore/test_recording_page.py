@@ -225,7 +225,7 @@ def test_a_row_of_a_table_is_shown_from_near(page, analysis):
 
 def test_the_wheel_zooms_and_more_points_are_drawn_there(page):
     page.mouse.move(*place_of(page, 1030))
-    for _ in range(8):
+    for _ in range(16):
         page.mouse.wheel(0, -300)
     page.wait_for_function(
         """() => {

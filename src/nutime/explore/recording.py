@@ -23,7 +23,6 @@ from nutime.recordings.tables import interval_columns
 from nutime.recordings.windows import Float64, read_recording
 
 MATCHES = 10
-TABLES = ("anomalies", "segments", "matches")
 
 
 class RecordingAnalysis:
@@ -97,7 +96,7 @@ class RecordingAnalysis:
         return start, start + self.window
 
     def columns(self, table: str, matches: Sequence[Match] = ()) -> dict[str, NDArray[Any]]:
-        """Return one of :data:`TABLES`, with names of channels and with times where the file has them."""
+        """Return the ``anomalies``, the ``segments`` or some matches, with times where the file has them."""
         if table == "segments":
             return interval_columns(self._given, self.segments or [], {"start": int, "end": int, "state": int})
         if table == "matches":

@@ -7,7 +7,6 @@ matches of a stretch are computed once for all.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,75 +46,51 @@ def build_recording_app(analysis: RecordingAnalysis) -> Dash:
 
 def _layout(analysis: RecordingAnalysis) -> html.Div:
     names = [{"label": name, "value": index} for index, name in enumerate(analysis.channel_names)]
-    drags = [("select", "selects"), ("zoom", "zooms"), ("pan", "moves")]
+    shown = list(range(len(names)))[:CHANNELS]
+    channels = dcc.Dropdown(names, shown, id="channels-shown", multi=True, clearable=False)
+    sections = [
+        _section(
+            "map",
+            [
+                html.H2("Recording"),
+                html.Button("Whole recording", id="whole", type="button"),
+                html.Span("dragging", className="hint"),
+                _choice("drag", select="selects", zoom="zooms", pan="moves"),
+                html.Div(channels, className="wide", hidden=len(names) == 1),
+            ],
+            graph("overview", "The recording, its segments and its anomaly scores", zoom=True),
+            html.P(_HELP, className="hint"),
+        ),
+        _section(
+            "series",
+            [
+                html.H2("Intervals"),
+                _choice("table", anomalies="anomalies", segments="segments"),
+                html.Button("Export CSV", id="export-intervals", type="button"),
+            ],
+            html.P(id="interval-note", className="hint"),
+            html.Div(id="intervals", className="table"),
+        ),
+        _section(
+            "near",
+            [
+                html.H2(html.Label("Matches of", htmlFor="query")),
+                dcc.Input(id="query", type="text", placeholder="start:end, in points", debounce=True),
+                html.Span("compare", className="hint"),
+                _choice("scale", keep="shape and scale", ignore="shape alone"),
+                html.Button("Export CSV", id="export-matches", type="button", disabled=True),
+            ],
+            html.P(id="match-note", className="hint"),
+            html.Div(id="matches", className="table"),
+        ),
+    ]
     return html.Div(
         [
             html.Header([html.H1("nutime explore"), html.P(_summary(analysis), id="summary")]),
             html.P(id="message", role="alert"),
             html.P(id="trouble", role="alert"),
             html.Div([html.Span(id="stage"), html.Progress()], id="progress", role="status"),
-            html.Main(
-                [
-                    html.Section(
-                        [
-                            _bar(
-                                html.H2("Recording"),
-                                html.Button("Whole recording", id="whole", type="button"),
-                                html.Span("dragging", className="hint"),
-                                _choice("drag", [{"label": label, "value": mode} for mode, label in drags]),
-                                html.Div(
-                                    dcc.Dropdown(
-                                        names,
-                                        list(range(len(names)))[:CHANNELS],
-                                        id="channels-shown",
-                                        multi=True,
-                                        clearable=False,
-                                    ),
-                                    className="wide",
-                                    hidden=len(names) == 1,
-                                ),
-                            ),
-                            graph("overview", "The recording, its segments and its anomaly scores", zoom=True),
-                            html.P(_HELP, className="hint"),
-                        ],
-                        className="map",
-                    ),
-                    html.Section(
-                        [
-                            _bar(
-                                html.H2("Intervals"),
-                                _choice("table", ["anomalies", "segments"]),
-                                html.Button("Export CSV", id="export-intervals", type="button"),
-                            ),
-                            html.P(id="interval-note", className="hint"),
-                            html.Div(id="intervals", className="table"),
-                        ],
-                        className="series",
-                    ),
-                    html.Section(
-                        [
-                            _bar(
-                                html.H2(html.Label("Matches of", htmlFor="query")),
-                                dcc.Input(
-                                    id="query", type="text", placeholder="start:end, in points", debounce=True
-                                ),
-                                html.Span("compare", className="hint"),
-                                _choice(
-                                    "scale",
-                                    [
-                                        {"label": "shape and scale", "value": "keep"},
-                                        {"label": "shape alone", "value": "ignore"},
-                                    ],
-                                ),
-                                html.Button("Export CSV", id="export-matches", type="button", disabled=True),
-                            ),
-                            html.P(id="match-note", className="hint"),
-                            html.Div(id="matches", className="table"),
-                        ],
-                        className="near",
-                    ),
-                ]
-            ),
+            html.Main(sections),
             dcc.Store(id="ready"),
             dcc.Store(id="view", data=View(0, len(analysis))),
             dcc.Store(id="stretch"),
@@ -128,14 +103,13 @@ def _layout(analysis: RecordingAnalysis) -> html.Div:
     )
 
 
-def _bar(*children: Any) -> html.Div:
-    return html.Div(list(children), className="bar")
+def _section(area: str, bar: list[Any], *content: Any) -> html.Section:
+    return html.Section([html.Div(bar, className="bar"), *content], className=area)
 
 
-def _choice(name: str, options: Sequence[Any]) -> dcc.RadioItems:
-    first = options[0]
-    value = first["value"] if isinstance(first, dict) else first
-    return dcc.RadioItems(list(options), value, id=name, inline=True, className="choice")
+def _choice(name: str, **labels: str) -> dcc.RadioItems:
+    """Return buttons with a label for each value, the first one chosen."""
+    return dcc.RadioItems(labels, next(iter(labels)), id=name, inline=True, className="choice")
 
 
 def _summary(analysis: RecordingAnalysis) -> list[Any]:
