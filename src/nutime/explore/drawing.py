@@ -128,7 +128,7 @@ def series_figure(
     low, high = padded_range(values)
     has_times = times is not None and len(times) > 1
     axis = plot_times(times) if times is not None and has_times else np.arange(len(values))
-    edges = partial(_between, axis) if has_times else np.asarray
+    edges: Callable[[Any], Any] = partial(_between, axis) if has_times else np.asarray
     figure = plain_figure(
         margin={"l": 56, "r": 8, "t": 8, "b": 36},
         hovermode="x",

@@ -253,7 +253,7 @@ class Analysis:
     def columns(self, members: Sequence[int]) -> dict[str, NDArray[Any]]:
         """Return the numbers, ids, labels, predictions, clusters and anomaly scores of some series as columns."""
         ids = None if self.collection.ids is None else np.array(self.collection.ids)
-        known = {
+        known: dict[str, NDArray[Any] | None] = {
             "series": np.arange(len(self)),
             "id": ids,
             "label": self.collection.labels,
