@@ -7,6 +7,7 @@ matches of a stretch are computed once for all.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -157,16 +158,10 @@ def _navigate(app: Dash, analysis: RecordingAnalysis) -> None:
         prevent_initial_call=True,
     )
     def navigate(
-        moved: dict[str, Any] | None,
-        click: Any,
-        selected: Any,
-        whole: Any,
-        rows: Any,
-        query: str | None,
-        view: Any,
+        moved: Any, click: Any, selected: Any, whole: Any, rows: Any, query: str, view: Sequence[int]
     ) -> tuple[Any, ...]:
         """Select a stretch, or change the view."""
-        by, stretch, revision = ctx.triggered_id, None, view[2]
+        by, revision = ctx.triggered_id, view[2]
         if not ctx.triggered[0]["value"]:  # reset, or a row that has just been drawn
             raise PreventUpdate
         if by == "whole":
