@@ -70,8 +70,10 @@ def page(tab):
     """Return the page with the whole recording in view."""
     tab.set_viewport_size({"width": 1366, "height": 768})
     tab.click("#table >> text=anomalies")
+    revision = "document.querySelector('#overview .js-plotly-plot').layout.uirevision"
+    before = tab.evaluate(revision)
     tab.click("#whole")
-    wait_for_view(tab, 0, LENGTH - 1)
+    tab.wait_for_function(f"before => {revision} === before + 1", arg=before)
     return tab
 
 
