@@ -1,6 +1,7 @@
 """The page in a real browser: what a user sees, drops, clicks and types."""
 
 import contextlib
+import csv
 import io
 import json
 import os
@@ -97,7 +98,8 @@ def waves_page(waves_tab, waves, served):
     """Return the tab that shows waves, as it is when it has just been opened."""
     tab, _ = waves_tab
     with watched(tab, served[1]):
-        for choice in ("#kind >> text=PCA", "#colour >> text=label", "#shading >> text=contribution"):
+        choices = ["#kind >> text=PCA", "#colour >> text=label", "#shading >> text=contribution"]
+        for choice in (*choices, "#drag >> text=moves"):
             tab.click(choice)
         tab.fill("#number", "0")
         text(tab, "#facts", "wave 0 ")
@@ -236,7 +238,7 @@ def test_a_click_on_a_point_shows_its_series_and_neighbours(waves_page, waves):
     text(waves_page, "#facts", "wave 17 ")
     assert waves_page.input_value("#number") == "17"
     expected = [
-        f"#{series}{waves.collection.labels[series]}{distance:.2f}"
+        f"wave {series}{waves.collection.labels[series]}{distance:.2f}"
         for series, distance in waves.neighbours(17, layout.NEIGHBOURS)
     ]
     assert waves_page.locator("#neighbours button").all_text_contents() == expected
@@ -282,6 +284,105 @@ def test_a_number_that_is_none_of_a_series_changes_nothing(waves_page, number):
     waves_page.fill("#number", number)
     waves_page.wait_for_timeout(150)
     assert waves_page.text_content("#facts").startswith("wave 0 ")
+
+
+def test_a_series_is_shown_by_its_id(waves_page):
+    waves_page.fill("#number", "wave 12")
+    text(waves_page, "#facts", "wave 12 ")
+
+
+def test_the_map_names_the_series_under_the_pointer(waves_page):
+    click_on_point(waves_page, 17)
+    assert "wave 17" in text(waves_page, "#map .hoverlayer", "wave")
+
+
+def lasso(page):
+    """Draw a loop around the right half of the map; return the series in it."""
+    page.click("#drag >> text=selects")
+    wait_for_lasso(page)
+    box = page.locator("#map .nsewdrag").first.bounding_box()
+    middle, right = box["x"] + box["width"] / 2, box["x"] + box["width"] - 3
+    top, bottom = box["y"] + 3, box["y"] + box["height"] - 3
+    places = [place_of(page, index) for index in range(30)]
+    inside = [index for index, (x, y) in enumerate(places) if middle < x < right and top < y < bottom]
+    page.mouse.move(middle, top)
+    page.mouse.down()
+    for corner in [(right, top), (right, bottom), (middle, bottom), (middle, top + 1)]:
+        page.mouse.move(*corner, steps=5)
+    page.mouse.up()
+    return inside
+
+
+def wait_for_lasso(page):
+    page.wait_for_function("() => document.querySelector('#map .js-plotly-plot')._fullLayout.dragmode === 'lasso'")
+
+
+def test_series_are_selected_on_the_map_and_exported(waves_page, waves):
+    inside = lasso(waves_page)
+    assert 1 < len(inside) < 30
+    note = text(waves_page, "#selection", "selected")
+    assert note.startswith(f"{len(inside)} selected: wave {inside[0]}, wave {inside[1]}")
+    with waves_page.expect_download() as download:
+        waves_page.click("#export")
+    assert download.value.suggested_filename == "waves-selected.csv"
+    with open(download.value.path(), newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == [f"wave {index}" for index in inside]
+    assert [int(row["series"]) for row in rows] == inside
+    assert [row["label"] for row in rows] == waves.collection.labels[inside].tolist()
+    assert [row["prediction"] for row in rows] == waves.predictions[inside].tolist()
+    assert [float(row["anomaly_score"]) for row in rows] == waves.scores[inside].tolist()
+    assert [int(row["cluster"]) for row in rows] == (waves.clusters[inside] + 1).tolist()
+
+
+def test_a_selection_is_kept_in_other_colours(waves_page):
+    inside = lasso(waves_page)
+    text(waves_page, "#selection", f"^{len(inside)} selected")
+    waves_page.click("#colour >> text=anomaly")
+    waves_page.wait_for_selector("#map >> text=anomaly score")
+    emphasised = waves_page.evaluate(
+        """() => {
+            const [trace] = document.querySelector("#map .js-plotly-plot")._fullData;
+            return Array.from(trace.selectedpoints, point => trace.customdata[point]);
+        }"""
+    )
+    assert sorted(emphasised) == inside
+
+
+def test_a_selection_ends_with_the_data_set(page):
+    upload(page, "first.csv", CSV.encode())
+    wait_for_map(page)
+    page.evaluate("() => dash_clientside.set_props('map', {selectedData: {points: [{customdata: 3}]}})")
+    text(page, "#selection", "1 selected: series 3")
+    upload(page, "second.csv", CSV.encode())
+    text(page, "#summary", "second.csv")
+    page.wait_for_function("() => document.querySelector('#selection').textContent === ''")
+    assert page.is_hidden("#export")
+
+
+def test_a_recording_is_refused_with_the_command_that_opens_it(page):
+    upload(page, "pump.csv", ("a,b\n" + "1,2\n" * 2000).encode())
+    expected = "pump.csv: is one recording; open it with: nutime explore pump.csv"
+    assert text(page, "#message", "pump") == expected
+
+
+def test_the_axis_of_a_series_has_its_times(page):
+    days = range(1, 10)
+    rows = "".join(f"{name},2024-05-0{day},{day * n}\n" for n, name in enumerate("abc") for day in days)
+    upload(page, "days.csv", f"id,date,value\n{rows}".encode())
+    text(page, "#facts", "^a")
+    text(page, "#series .infolayer", "time")
+    text(page, "#series .xaxislayer-above", "May")
+
+
+def test_on_a_phone_all_is_in_one_column(waves_page):
+    waves_page.set_viewport_size({"width": 390, "height": 844})
+    waves_page.wait_for_function("() => document.documentElement.scrollWidth === 390")
+    for selector in ("#map", "#series", "#neighbours"):
+        box = waves_page.locator(selector).bounding_box()
+        assert 250 < box["width"] <= 390
+    waves_page.set_viewport_size({"width": 1366, "height": 768})
+    wait_for_map(waves_page)
 
 
 def shading(page):

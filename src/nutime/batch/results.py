@@ -226,6 +226,14 @@ def _csv_writer(file: IO[bytes], delimiter: str = ",") -> Iterator[Write]:
         text.detach()
 
 
+def csv_text(columns: Results) -> str:
+    """Return columns as the text of a CSV file."""
+    file = io.BytesIO()
+    with _csv_writer(file) as write:
+        write(columns)
+    return file.getvalue().decode()
+
+
 @contextmanager
 def _tsv_writer(file: IO[bytes]) -> Iterator[Write]:
     with _csv_writer(file, "\t") as write:

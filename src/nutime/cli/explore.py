@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import secrets
 import webbrowser
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nutime.access import LOOPBACK, Access
-from nutime.cli.options import SHIPPED, Device, Weights, reads_series
+from nutime.cli.commands import _errors_about
+from nutime.cli.options import SHIPPED, Device, reads_series
+from nutime.cli.recordings import FalseAlarmRate, Weights, _encoder, _read_one
 
 if TYPE_CHECKING:
     from dash import Dash
@@ -31,9 +34,19 @@ def explore(
         typer.Argument(
             metavar="DATA",
             help="A file of series, a folder or pattern of files with one series each, or an archive name; the "
-            "page can open others.",
+            "page can open others. Or a recording: a table with one row per point, or one long series.",
         ),
     ] = None,
+    recording: Annotated[
+        bool | None,
+        typer.Option(
+            "--recording/--series",
+            show_default=False,
+            help="Whether DATA is one recording or a set of series; else one series or a long table of few "
+            "columns is a recording.",
+        ),
+    ] = None,
+    false_alarm_rate: FalseAlarmRate = 0.01,
     port: Port = 8050,
     host: Host = "127.0.0.1",
     weights: Weights = SHIPPED,
@@ -42,25 +55,38 @@ def explore(
 ) -> None:
     """Show series, their map, neighbours, clusters, anomalies and contributions on a local page.
 
+    Of a recording it shows segments, anomaly scores, and the matches of a stretch.
+
     Example: `nutime explore measurements.csv`
     """
-    from nutime.data.formats.read import is_many, is_series_file, read_records
+    from nutime.data.formats.read import holds_recording, is_many, is_series_file, read_records
 
-    if data is not None and (is_series_file(data) or is_many(data)):
-        next(read_records(data, **read))  # an error in a path or column is found before torch is imported
+    # An error in a path or column is found before torch is imported.
+    if recording is None and data is not None and is_series_file(data) and not is_many(data):
+        recording = holds_recording(data, **read) and "label_column" not in read  # type: ignore[misc]
+    elif not recording and data is not None and (is_series_file(data) or is_many(data)):
+        next(read_records(data, **read))
+    given = _read_one(data, read, "explore") if recording and data else None
     try:
         from nutime.explore.page import build_app
+        from nutime.explore.recording_page import build_recording_app
     except ModuleNotFoundError as error:
         raise ValueError(
             f"no module {error.name!r}; install the page with: pip install 'nutime[explore]'"
         ) from None
     from rich.console import Console
 
-    from nutime.devices import usable_device
-    from nutime.encoder import NuTime
+    from nutime.estimators.base import load_encoder
+    from nutime.explore.recording import RecordingAnalysis
     from nutime.explore.state import Analyses, open_collection
 
-    analyses = Analyses(NuTime.from_pretrained(weights).to(usable_device(device)))
+    if data is not None and given is not None:
+        encoder = load_encoder(weights, device or "auto") if _encoder(weights) else None
+        with _errors_about(data):
+            analysis = RecordingAnalysis(Path(data).name, given, encoder, false_alarm_rate)
+        serve_page(build_recording_app(analysis), host, port, no_browser)
+        return
+    analyses = Analyses(load_encoder(weights, device or "auto"))
     if data is not None:
         with Console(stderr=True).status(f"reading {data}"):
             analyses.open_first(open_collection(data, **read))

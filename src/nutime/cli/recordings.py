@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,15 +21,10 @@ from nutime.cli.commands import _check_outputs, _errors_about
 from nutime.cli.options import SHIPPED, AsJson, Device, Force, Output, reads_recordings
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from nutime.batch.results import Results
     from nutime.batch.source import SourceOptions
     from nutime.data.series import SeriesSet
 
-#: A table without times that has more columns, and fewer rows per column, may well have one row per series.
-_MAX_COLUMNS, _MIN_ROWS = 16, 1000
 _NO_ENCODER = "none"
 _SHOWN = 16  # rows of a printed table
 _QUERY = re.compile(r"(?:(?P<name>[^/]+):)?(?P<start>\d+):(?P<end>\d+)")
@@ -50,6 +45,9 @@ Window = Annotated[
         min=2, metavar="POINTS", show_default=False, help="Shortest window; else it follows the recording."
     ),
 ]
+FalseAlarmRate = Annotated[
+    float, typer.Option(metavar="SHARE", help="Share of the points of a normal recording above the threshold.")
+]
 Weights = Annotated[
     str,
     typer.Option(
@@ -63,16 +61,6 @@ class Scale(StrEnum):
 
     KEEP = "keep"
     IGNORE = "ignore"
-
-
-class Segment(NamedTuple):
-    """A stretch of one state."""
-
-    start: int
-    end: int
-    state: int
-    start_time: Any = None
-    end_time: Any = None
 
 
 @reads_recordings
@@ -98,20 +86,14 @@ def segment(
     _check_outputs(out, as_json, source)
     given = _read_one(source, read, "segment")
 
-    from itertools import pairwise
-
     from nutime import NuTimeSegmenter
-    from nutime.recordings.windows import interval_times, times_of
+    from nutime.recordings.tables import interval_columns
 
     with _errors_about(source):
         segmenter = NuTimeSegmenter(change_points, window or "auto", _encoder(weights), device=device or "auto")
         found = segmenter.fit_predict(given).tolist()
-    bounds = pairwise([0, *found, given.series[0].shape[1]])
-    segments = [
-        Segment(start, end, state, *interval_times(times_of(given), start, end))
-        for (start, end), state in zip(bounds, segmenter.labels_.tolist(), strict=True)
-    ]
-    columns = _columns(given, segments, {"start": int, "end": int, "state": int})
+    segments = segmenter.segments_
+    columns = interval_columns(given, segments, {"start": int, "end": int, "state": int})
     states = max(segmenter.labels_.tolist()) + 1
     document = {"change_points": found, "segments": len(segments), "states": states}
     line = f"Segments: {len(segments)}, of {states} state(s)"
@@ -133,9 +115,7 @@ def scan(
         str | None,
         typer.Option(metavar="FILE", show_default=False, help="Write the score of every point there as well."),
     ] = None,
-    false_alarm_rate: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of the points of a normal recording above the threshold.")
-    ] = 0.01,
+    false_alarm_rate: FalseAlarmRate = 0.01,
     window: Window = None,
     weights: Weights = SHIPPED,
     device: Device = None,
@@ -158,6 +138,7 @@ def scan(
     import numpy as np
 
     from nutime import NuTimeScanner
+    from nutime.recordings.tables import interval_columns, table_rows
 
     scanner = NuTimeScanner(
         window or "auto", _encoder(weights), false_alarm_rate=false_alarm_rate, device=device or "auto"
@@ -169,7 +150,7 @@ def scan(
         score = scanner.fit_predict(given) if normal is None else scanner.predict(given)
     names = scanner.channel_names_in_ or [str(index) for index in range(scanner.n_channels_in_)]
     intervals = [interval._replace(channel=names[interval.channel]) for interval in scanner.intervals_]  # type: ignore[arg-type]
-    columns = _columns(given, intervals, {"start": int, "end": int, "score": float, "channel": str})
+    columns = interval_columns(given, intervals, {"start": int, "end": int, "score": float, "channel": str})
     order = np.argsort(-columns["score"], kind="stable")
     highest = {name: column[order] for name, column in columns.items()}
     share = float((score > scanner.threshold_).mean())
@@ -180,7 +161,7 @@ def scan(
         "intervals": len(intervals),
         "share": share,
         "highest": {"score": float(score[peak]), "point": peak},
-        "top": _rows(highest)[:_SHOWN],
+        "top": table_rows(highest)[:_SHOWN],
     }
     line = (
         f"Anomalies: {len(intervals):,} interval(s), {100 * share:.1f} % of the points, with a score above "
@@ -249,6 +230,7 @@ def annotate(
     from dataclasses import replace
 
     from nutime import NuTimeAnnotator
+    from nutime.recordings.tables import interval_columns
 
     if model:
         annotator = NuTimeAnnotator.load(model, device or "auto")
@@ -271,7 +253,7 @@ def annotate(
     import numpy as np
 
     fields = {"start": int, "end": int, "label": str, "confidence": float}
-    columns = {"recording": np.array(names, np.str_), **_columns(given, found, fields)}
+    columns = {"recording": np.array(names, np.str_), **interval_columns(given, found, fields)}
     counts, points = Counter(row.label for row in found), Counter[str]()
     for row in found:
         points[row.label] += row.end - row.start
@@ -343,6 +325,7 @@ def find(
 
     from nutime import RecordingIndex
     from nutime import find as find_matches
+    from nutime.recordings.tables import interval_columns, table_rows
 
     prepared = RecordingIndex.load(source) if is_index else None
     given = prepared.recordings if prepared else _read(source, read, "find")
@@ -356,8 +339,8 @@ def find(
     with _errors_about(source):
         found = find_matches(prepared or given, stretch, matches, scale=scale.value)
     fields = {"recording": str, "start": int, "end": int, "distance": float}
-    columns = _columns(given, [match._replace(recording=str(match.recording)) for match in found], fields)
-    document = {"recordings": len(given), "index": index, "matches": _rows(columns)}
+    columns = interval_columns(given, [match._replace(recording=str(match.recording)) for match in found], fields)
+    document = {"recordings": len(given), "index": index, "matches": table_rows(columns)}
     page: list[Any] = [f"Matches: {len(found)}", _table(columns)]
     steps: list[Any] = []
     if index:
@@ -371,7 +354,7 @@ def find(
 
 def _read(source: str, read: SourceOptions, command: str, *, several: bool = True) -> SeriesSet:
     """Read recordings; refuse what has one row per series."""
-    from nutime.data.formats.read import is_many, read_recordings, series_suffix
+    from nutime.data.formats.read import MAX_CHANNELS, MIN_ROWS, is_many, read_recordings, series_suffix
     from nutime.data.formats.source import FormatError
 
     given = read_recordings(source, **read)  # type: ignore[misc]
@@ -388,8 +371,8 @@ def _read(source: str, read: SourceOptions, command: str, *, several: bool = Tru
         and not is_many(source)
         and given.times is None
         and "channel_columns" not in read
-        and channels > _MAX_COLUMNS
-        and length < _MIN_ROWS * channels
+        and channels > MAX_CHANNELS
+        and length < MIN_ROWS * channels
     ):
         raise FormatError(
             f"{source}: {length:,} rows of {channels:,} columns without times; for series in rows, use nutime "
@@ -481,16 +464,6 @@ def _encoder(weights: str) -> str | None:
 # ---- writing -------------------------------------------------------------------------------------------------
 
 
-def _columns(given: SeriesSet, rows: Sequence[Any], fields: Mapping[str, type]) -> dict[str, NDArray[Any]]:
-    """Return the fields of rows as columns, with their times where the recordings have times."""
-    import numpy as np
-
-    kinds: dict[str, Any] = dict(fields)
-    if given.times is not None:
-        kinds |= dict.fromkeys(("start_time", "end_time"), given.times[0].dtype)
-    return {name: np.array([getattr(row, name) for row in rows], kind) for name, kind in kinds.items()}
-
-
 def _write(out: str, columns: Results) -> None:
     from nutime.batch.results import open_results
 
@@ -498,21 +471,12 @@ def _write(out: str, columns: Results) -> None:
         write(columns, 0)
 
 
-def _rows(columns: Results) -> list[dict[str, Any]]:
-    """Return one dict per row, with dates as text."""
-    lists = [_texts(column) if column.dtype.kind in "mM" else column.tolist() for column in columns.values()]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
-
-
-def _texts(column: NDArray[np.datetime64]) -> list[str]:
-    return [text.replace("T", " ").removesuffix(".000000") for text in column.astype(str).tolist()]
-
-
 def _table(columns: Results) -> Any:
     """Return a table of the first rows, to print."""
     from nutime.cli import summaries
+    from nutime.recordings.tables import table_rows
 
-    rows = _rows({name: column[:_SHOWN] for name, column in columns.items()})
+    rows = table_rows({name: column[:_SHOWN] for name, column in columns.items()})
     cells = [[f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row.values()] for row in rows]
     return summaries.table(list(columns), cells)
 
@@ -529,6 +493,7 @@ def _show(
 ) -> None:
     """Write the results; print the summary as JSON or as a page."""
     from nutime.cli import summaries
+    from nutime.recordings.tables import time_texts
 
     _write(out, columns)
     lengths = [values.shape[1] for values in given.series]
@@ -537,7 +502,7 @@ def _show(
     extent = several if len(given) > 1 else f"{lengths[0]:,} points"
     head = f"{'standard input' if source == '-' else source}: {extent}{f', {channels} channels' * (channels > 1)}"
     if given.times is not None and len(given) == 1:
-        first, last = (_rows({"time": given.times[0][[edge]]})[0]["time"] for edge in (0, -1))
+        first, last = time_texts(given.times[0][[0, -1]])
         head += f", from {first} to {last}"
     rows = len(next(iter(columns.values())))
     more = [f"… and {rows - _SHOWN:,} more"] if rows > _SHOWN and len(page) > 1 else []

@@ -1,1 +1,1 @@
-"""A local web page about a set of series: map, neighbours, clusters, anomalies, contributions and attention."""
+"""Local web pages: one to explore a set of series, one for a recording, one to label series."""

@@ -17,6 +17,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from nutime.data.series import Array
+from nutime.data.timeline import Times
 from nutime.explore.state import Analysis
 
 PALETTE = (
@@ -52,33 +53,55 @@ class Group(NamedTuple):
 def empty_figure(text: str = "") -> go.Figure:
     """Return a figure with a text only."""
     note = {"text": text, "showarrow": False, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5}
-    return _figure(xaxis={"visible": False}, yaxis={"visible": False}, annotations=[note])
+    return plain_figure(xaxis={"visible": False}, yaxis={"visible": False}, annotations=[note])
 
 
-def map_figure(analysis: Analysis, kind: str, colour: str) -> go.Figure:
-    """Draw the map, coloured by ``label``, ``cluster`` or ``anomaly``; in one colour until these are computed."""
-    # Changing the colour keeps the zoom.
+def map_figure(
+    analysis: Analysis, kind: str, colour: str, drag: str = "pan", selected: Sequence[int] = ()
+) -> go.Figure:
+    """Draw the map.
+
+    Args:
+        analysis: the series.
+        kind: one of its maps.
+        colour: ``label``, ``cluster`` or ``anomaly``; the map has one colour until these are computed.
+        drag: what dragging does, see :func:`drag_layout`.
+        selected: the series to emphasise; all if there are none.
+    """
+    # Changing the colour keeps the zoom, but not the places of the selected series within their groups.
     figure, draw = _map(len(analysis), f"{analysis.key} {kind}", colour)
+    figure.update_layout(selectionrevision=f"{analysis.key} {kind} {colour}", **drag_layout(drag))
+    names = [analysis.collection.name_of(index) for index in range(len(analysis))]
     if colour == "anomaly" and analysis.scores is not None:
-        _draw_scores(draw, analysis.maps[kind], analysis.scores)
+        _draw_scores(draw, analysis.maps[kind], analysis.scores, names)
     else:
         groups = list(_groups(analysis, colour))
-        _draw_groups(draw, analysis.maps[kind], groups, coloured=len(groups) > 1)
+        _draw_groups(draw, analysis.maps[kind], groups, names, coloured=len(groups) > 1)
+    if len(selected):
+        for trace in figure.data:
+            trace.selectedpoints = np.flatnonzero(np.isin(trace.customdata, selected))
     return figure
 
 
-def label_figure(places: NDArray[Any], classes: Sequence[str], labels: NDArray[np.str_]) -> go.Figure:
+def drag_layout(drag: str) -> dict[str, str]:
+    """Return the layout in which dragging moves the map (``pan``), or dragging and clicks select (``lasso``)."""
+    return {"dragmode": drag, "clickmode": "event" if drag == "pan" else "event+select"}
+
+
+def label_figure(
+    places: NDArray[Any], classes: Sequence[str], labels: NDArray[np.str_], names: Sequence[str]
+) -> go.Figure:
     """Draw the map coloured by class; series without a label ("") are drawn in grey below the others."""
     figure, draw = _map(len(places), "labels", "")
-    _draw_groups(draw, places, [Group("no label", np.flatnonzero(labels == ""))], coloured=False)
+    _draw_groups(draw, places, [Group("no label", np.flatnonzero(labels == ""))], names, coloured=False)
     groups = [Group(name, np.flatnonzero(labels == name)) for name in classes]
-    _draw_groups(draw, places, groups, coloured=True)
+    _draw_groups(draw, places, groups, names, coloured=True)
     return figure
 
 
 def history_figure(counts: Sequence[int], estimates: NDArray[np.float64]) -> go.Figure:
     """Draw estimated accuracies and their intervals, ``(n, 3)``, against the number of labels."""
-    figure = _figure(
+    figure = plain_figure(
         margin={"l": 48, "r": 8, "t": 8, "b": 36},
         showlegend=False,
         xaxis={"title": _title("labels", standoff=6), "zeroline": False},
@@ -93,18 +116,27 @@ def history_figure(counts: Sequence[int], estimates: NDArray[np.float64]) -> go.
 
 
 def series_figure(
-    values: Array, attention: NDArray[Any] | None = None, contribution: NDArray[Any] | None = None
+    values: Array,
+    attention: NDArray[Any] | None = None,
+    contribution: NDArray[Any] | None = None,
+    times: Times | None = None,
 ) -> go.Figure:
-    """Draw one channel of a series, its windows shaded by attention or its points by their contribution."""
-    low, high = _padded_range(values)
-    figure = _figure(
+    """Draw one channel of a series, its windows shaded by attention or its points by their contribution.
+
+    The axis has ``times``, or the numbers of the points without them.
+    """
+    low, high = padded_range(values)
+    has_times = times is not None and len(times) > 1
+    axis = plot_times(times) if times is not None and has_times else np.arange(len(values))
+    edges: Callable[[Any], Any] = partial(_between, axis) if has_times else np.asarray
+    figure = plain_figure(
         margin={"l": 56, "r": 8, "t": 8, "b": 36},
         hovermode="x",
         showlegend=False,
         xaxis={
-            "title": _title("point", standoff=6),
+            "title": _title("time" if has_times else "point", standoff=6),
             "zeroline": False,
-            "range": [-0.5, len(values) - 0.5],
+            "range": edges([-0.5, len(values) - 0.5]),
         },
         yaxis={"zeroline": False, "range": [low, high], "exponentformat": "power", "automargin": True},
     )
@@ -112,7 +144,7 @@ def series_figure(
     if attention is not None:
         figure.add_heatmap(
             z=[100 * attention],
-            x=np.linspace(0, len(values), len(attention) + 1) - 0.5,
+            x=edges(np.linspace(0, len(values), len(attention) + 1) - 0.5),
             y=[low, high],
             zmin=0,
             colorscale=[(0, f"rgba({WARM}, 0)"), (1, f"rgba({WARM}, 0.6)")],
@@ -124,7 +156,7 @@ def series_figure(
         largest = float(np.abs(contribution).max()) or 1.0
         figure.add_heatmap(
             z=[contribution[starts]],
-            x=np.append(starts, len(values)) - 0.5,
+            x=edges(np.append(starts, len(values)) - 0.5),
             y=[low, high],
             zmin=-largest,
             zmax=largest,
@@ -137,13 +169,18 @@ def series_figure(
         )
     points = line_points(values, LINE_POINTS)
     figure.add_scatter(
-        x=points,
+        x=axis[points],
         y=values[points],
         mode="lines" if len(values) > 1 else "markers",
         line={"color": SERIES_COLOUR, "width": 1.8},
         hovertemplate="%{y:.6g}<extra></extra>",
     )
     return figure
+
+
+def plot_times(times: Times) -> Times:
+    """Return times that Plotly can draw: time spans as seconds."""
+    return times / np.timedelta64(1, "s") if times.dtype.kind == "m" else times
 
 
 def sparkline(values: Array, behind: Array) -> str:
@@ -175,7 +212,8 @@ def line_points(values: Array, max_points: int) -> NDArray[np.intp]:
     return np.unique(np.minimum(extremes, length - 1))
 
 
-def _figure(**layout: Any) -> go.Figure:
+def plain_figure(**layout: Any) -> go.Figure:
+    """Return an empty figure in the style of the page."""
     return go.Figure(
         layout={
             "template": "none",
@@ -191,7 +229,7 @@ def _figure(**layout: Any) -> go.Figure:
 
 def _map(n_points: int, revision: str, title: str) -> tuple[go.Figure, Callable[..., Any]]:
     """Return an empty map and a function that draws points; maps of equal ``revision`` keep the zoom."""
-    figure = _figure(
+    figure = plain_figure(
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
         dragmode="pan",
         hovermode="closest",
@@ -205,11 +243,13 @@ def _map(n_points: int, revision: str, title: str) -> tuple[go.Figure, Callable[
     return figure, partial(add, mode="markers", marker_size=4 if large else 7)
 
 
-def _draw_scores(draw: Callable[..., Any], places: NDArray[Any], scores: NDArray[np.float64]) -> None:
+def _draw_scores(
+    draw: Callable[..., Any], places: NDArray[Any], scores: NDArray[np.float64], names: Sequence[str]
+) -> None:
     order = np.argsort(scores, kind="stable")  # the most anomalous are drawn last, on top
     draw(
-        **_points(places, order),
-        hovertemplate="series %{customdata}<br>anomaly score %{marker.color:.2f}<extra></extra>",
+        **_points(places, order, names),
+        hovertemplate="%{text}<br>anomaly score %{marker.color:.2f}<extra></extra>",
         marker_color=scores[order],
         marker_colorscale=ANOMALY_SCALE,
         marker_cmin=0,
@@ -219,13 +259,18 @@ def _draw_scores(draw: Callable[..., Any], places: NDArray[Any], scores: NDArray
 
 
 def _draw_groups(
-    draw: Callable[..., Any], places: NDArray[Any], groups: Sequence[Group], *, coloured: bool
+    draw: Callable[..., Any],
+    places: NDArray[Any],
+    groups: Sequence[Group],
+    names: Sequence[str],
+    *,
+    coloured: bool,
 ) -> None:
     for index, group in enumerate(groups):
         draw(
-            **_points(places, group.members),
-            name=escape(_short(group.name)),
-            hovertemplate="series %{customdata}<br>%{fullData.name}<extra></extra>",
+            **_points(places, group.members, names),
+            name=escape(short_name(group.name)),
+            hovertemplate="%{text}<br>%{fullData.name}<extra></extra>",
             marker_color=PALETTE[index % len(PALETTE)] if coloured else PLAIN_COLOUR,
             marker_symbol=SYMBOLS[index // len(PALETTE) % len(SYMBOLS)],
             marker_opacity=0.85,
@@ -233,9 +278,18 @@ def _draw_groups(
         )
 
 
-def _points(places: NDArray[Any], members: NDArray[np.intp]) -> dict[str, Any]:
+def _points(places: NDArray[Any], members: NDArray[np.intp], names: Sequence[str]) -> dict[str, Any]:
+    text = [escape(short_name(names[member])) for member in members]
     # Plotly returns customdata in click events only from a list, not from a typed array.
-    return {"x": places[members, 0], "y": places[members, 1], "customdata": members.tolist()}
+    return {"x": places[members, 0], "y": places[members, 1], "customdata": members.tolist(), "text": text}
+
+
+def _between(times: Times, places: Any) -> Times:
+    """Return the times of places between points; outside of all points, those of the first and the last."""
+    origin = times[0]
+    elapsed = (times - origin).astype(np.float64)
+    found = np.interp(places, np.arange(len(times)), elapsed)
+    return np.asarray(origin + found.astype((times - origin).dtype))
 
 
 def _title(text: str, **place: Any) -> dict[str, Any]:
@@ -261,12 +315,13 @@ def _groups(analysis: Analysis, colour: str) -> Iterator[Group]:
         yield Group(f"{len(names) - len(own)} other classes", np.flatnonzero(~np.isin(targets, own)))
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
+    """Return a name without its middle if it is long."""
     half = LABEL_CHARACTERS // 2  # names often differ only in their last characters
     return name if len(name) <= LABEL_CHARACTERS else f"{name[:half]}…{name[1 - half :]}"
 
 
-def _padded_range(values: Array) -> tuple[float, float]:
+def padded_range(values: Array) -> tuple[float, float]:
     """Return a range slightly wider than the values, of positive width also for constant values."""
     low, high = float(values.min()), float(values.max())
     margin = 0.06 * (high / 2 - low / 2) * 2 or max(abs(high) * 0.1, 1e-300)

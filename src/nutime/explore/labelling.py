@@ -41,7 +41,10 @@ def build_label_app(session: Session, name: str) -> Dash:
 
 
 def _layout(session: Session, name: str) -> html.Div:
-    channels = [{"label": f"channel {c}", "value": c} for c in range(len(session.embedded.series[0]))]
+    names = session.embedded.source.channel_names or [
+        f"channel {c}" for c in range(len(session.embedded.series[0]))
+    ]
+    channels = [{"label": name, "value": index} for index, name in enumerate(names)]
     export = html.Button("Export", type="button", **_action("export"))
     return html.Div(
         [
@@ -156,8 +159,9 @@ def _follow(app: Dash, session: Session) -> None:
         if state.history:
             counts = sorted(state.history)
             history = drawing.history_figure(counts, np.array([state.history[count] for count in counts]))
-        places = session.space.points[:, :2]
-        return _estimate_line(session), history, drawing.label_figure(places, state.classes, names.astype(np.str_))
+        ids = session.embedded.source.ids or [f"series {index}" for index in range(len(names))]
+        figure = drawing.label_figure(session.space.points[:, :2], state.classes, names.astype(np.str_), ids)
+        return _estimate_line(session), history, figure
 
 
 def _act(app: Dash, session: Session) -> None:

@@ -50,6 +50,8 @@ def layout(key: str | None, sets: Sequence[str]) -> html.Div:
             dcc.Store(id="drawn"),
             dcc.Store(id="chosen"),
             dcc.Store(id="marks"),
+            dcc.Store(id="selected"),
+            dcc.Download(id="download"),
             dcc.Interval(id="clock", interval=_POLL_MS),
         ],
         id="page",
@@ -99,11 +101,28 @@ def _map_section() -> html.Section:
                     dcc.RadioItems(id="kind", value="pca", inline=True, className="choice"),
                     html.Span("coloured by", className="hint"),
                     dcc.RadioItems(id="colour", inline=True, className="choice"),
+                    html.Span("dragging", className="hint"),
+                    dcc.RadioItems(
+                        [{"label": "moves", "value": "pan"}, {"label": "selects", "value": "lasso"}],
+                        "pan",
+                        id="drag",
+                        inline=True,
+                        className="choice",
+                    ),
                 ],
                 className="bar",
             ),
-            graph("map", "Map of the embeddings; without a mouse, select a series by its number", zoom=True),
+            graph("map", "Map of the embeddings; without a mouse, show a series by its number or id", zoom=True),
             html.P(id="map-note", className="hint"),
+            html.Div(
+                [
+                    html.Span(id="selection", role="status"),
+                    html.Button("Export CSV", id="export", type="button", className="plain"),
+                ],
+                id="selected-bar",
+                className="bar",
+                hidden=True,
+            ),
         ],
         className="map",
     )
@@ -119,7 +138,7 @@ def _series_section() -> html.Section:
                         [
                             html.Button("‹", id="previous", type="button", **_aria(label="previous series")),
                             # Not of type number: Dash does not update the value of such an input.
-                            dcc.Input(id="number", type="text", inputMode="numeric", value="0"),
+                            dcc.Input(id="number", type="text", value="0"),
                             html.Button("›", id="next", type="button", **_aria(label="next series")),
                         ],
                         className="number",
@@ -186,12 +205,18 @@ def summary(collection: Collection) -> list[Any]:
 
 def map_note(analysis: Analysis) -> str:
     """Return how to use the map, and its limits."""
-    notes = ["Click a point for its series; scroll to zoom, drag to move, double-click to see all."]
+    notes = ["Click a point for its series; scroll to zoom, double-click to see all, or to end a selection."]
     if analysis.sampled:
         notes.append(f"Clusters and anomaly scores are fitted on {SAMPLE:,} of {len(analysis):,} series.")
     if not analysis.allows_tsne:
         notes.append(f"t-SNE takes 4 to {TSNE_SERIES:,} series.")
     return " ".join(notes)
+
+
+def selection_note(analysis: Analysis, members: Sequence[int]) -> str:
+    """Return how many series are selected, and which."""
+    names = [drawing.short_name(analysis.collection.name_of(index)) for index in members[:NEIGHBOURS]]
+    return f"{len(members):,} selected: {', '.join(names)}{', …' * (len(members) > len(names))}"
 
 
 def series_note(length: int, shading: str, contribution: Contribution | None) -> str:
@@ -236,14 +261,14 @@ def cards(analysis: Analysis, index: int, channel: int) -> list[Card]:
     labels, series = analysis.collection.labels, analysis.collection.series
     filled = []
     for other, distance in analysis.neighbours(index, NEIGHBOURS):
-        label = "" if labels is None else str(labels[other])
+        name, label = analysis.collection.name_of(other), "" if labels is None else str(labels[other])
         content = [
             html.Img(src=drawing.sparkline(series[other][channel], series[index][channel]), alt=""),
-            html.Span(f"#{other}", className="name"),
+            html.Span(name, className="name", title=name),
             html.Span(label, className="label", title=label),
             html.Span(f"{distance:.2f}", className="distance"),
         ]
-        filled.append(Card(content, f"series {other} {label} at distance {distance:.2f}", hidden=False))
+        filled.append(Card(content, f"{name} {label} at distance {distance:.2f}", hidden=False))
     return filled + [Card([], "", hidden=True)] * (NEIGHBOURS - len(filled))
 
 

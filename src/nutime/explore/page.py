@@ -13,16 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, no_update
+from dash import ALL, ClientsideFunction, Dash, Input, Output, Patch, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.utils import redirect
 from werkzeug.wrappers import Request, Response
 
 from nutime.access import Access
+from nutime.batch.results import csv_text
 from nutime.data.archives import bundled_sets
 from nutime.explore import drawing, layout
-from nutime.explore.state import Analyses, Collection, open_set, read_upload
+from nutime.explore.state import Analyses, Analysis, Collection, open_set, read_upload
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -94,6 +95,7 @@ def build_app(analyses: Analyses) -> Dash:
     _follow_progress(app, analyses)
     _draw_map(app, analyses)
     _choose_series(app, analyses)
+    _select_series(app, analyses)
     return app
 
 
@@ -202,8 +204,12 @@ def _draw_map(app: Dash, analyses: Analyses) -> None:
         Input("kind", "value"),
         Input("colour", "value"),
         State("drawn", "data"),
+        State("drag", "value"),
+        State("selected", "data"),
     )
-    def draw(ready: list[str] | None, kind: str, colour: str, drawn: list[str] | None) -> tuple[Any, ...]:
+    def draw(
+        ready: list[str] | None, kind: str, colour: str, drawn: list[str] | None, drag: str, selected: Any
+    ) -> tuple[Any, ...]:
         """Draw the map if another picture is requested and available."""
         analysis = analyses.find(ready[0]) if ready else None
         if analysis is None or "pca" not in analysis.maps:
@@ -215,7 +221,7 @@ def _draw_map(app: Dash, analyses: Analyses) -> None:
         ]
         if shown == drawn:
             raise PreventUpdate
-        return drawing.map_figure(analysis, *shown[1:]), shown
+        return drawing.map_figure(analysis, *shown[1:], drag, _members(selected, analysis)), shown
 
     @app.callback(Output("marks", "data"), Input("chosen", "data"), Input("drawn", "data"))
     def mark(chosen: list[Any] | None, drawn: list[str] | None) -> list[list[float]]:
@@ -251,7 +257,10 @@ def _choose_series(app: Dash, analyses: Analyses) -> None:
         if by == "map":
             index = click["points"][0].get("customdata", -1) if click else -1
         elif by == "number":
+            ids = analysis.collection.ids if analysis else None
             index = int(number) if number.strip().isdecimal() else -1
+            if ids is not None and number in ids:
+                index = list(ids).index(number)
         elif by in ("previous", "next"):
             index = last[1] + (1 if by == "next" else -1)
         elif isinstance(by, dict) and analysis:
@@ -295,15 +304,63 @@ def _choose_series(app: Dash, analyses: Analyses) -> None:
         index: int = chosen[1]
         channel = min(channel, analysis.collection.channels - 1)
         values = analysis.collection.series[index][channel]
+        times = analysis.collection.times[index] if analysis.collection.times else None
         contribution = analysis.contribution(index) if shading == "contribution" else None
         if shading == "attention":
-            figure = drawing.series_figure(values, attention=analysis.attention(index, channel))
+            figure = drawing.series_figure(values, attention=analysis.attention(index, channel), times=times)
         else:
             figure = drawing.series_figure(
-                values, contribution=None if contribution is None else contribution.values[channel]
+                values, contribution=None if contribution is None else contribution.values[channel], times=times
             )
         figure.update_layout(uirevision=f"{analysis.key} {index} {channel}")
         return figure, layout.series_note(len(values), shading, contribution)
+
+
+def _select_series(app: Dash, analyses: Analyses) -> None:
+    @app.callback(Output("map", "figure", allow_duplicate=True), Input("drag", "value"), prevent_initial_call=True)
+    def drag(drag: str) -> Any:
+        """Change what dragging does, without drawing the points again."""
+        patch = Patch()  # type: ignore[no-untyped-call]
+        for name, value in drawing.drag_layout(drag).items():
+            patch["layout"][name] = value
+        return patch
+
+    selected = ClientsideFunction("explore", "selected")
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        selected, Output("selected", "data"), Input("map", "selectedData"), State("key", "data")
+    )
+
+    @app.callback(
+        Output("selection", "children"),
+        Output("selected-bar", "hidden"),
+        Input("selected", "data"),
+        Input("key", "data"),
+    )
+    def count(selected: Any, key: str | None) -> tuple[Any, ...]:
+        """Show which series are selected."""
+        analysis = analyses.find(key)
+        members = _members(selected, analysis)
+        return layout.selection_note(analysis, members) if analysis and members else "", not members
+
+    @app.callback(
+        Output("download", "data"),
+        Input("export", "n_clicks"),
+        State("selected", "data"),
+        State("key", "data"),
+        prevent_initial_call=True,
+    )
+    def export(_: int, selected: Any, key: str | None) -> dict[str, str]:
+        """Download what is known of the selected series as CSV."""
+        analysis = analyses.find(key)
+        if analysis is None:
+            raise PreventUpdate
+        name = f"{Path(analysis.collection.name).stem}-selected.csv"
+        return {"content": csv_text(analysis.columns(_members(selected, analysis))), "filename": name}
+
+
+def _members(selected: Any, analysis: Analysis | None) -> list[int]:
+    """Return the selected series of an analysis; a selection in an earlier data set of the page is none."""
+    return sorted(selected[1]) if selected and analysis and selected[0] == analysis.key else []
 
 
 def _read_drop(contents: list[str], names: list[str]) -> Collection:

@@ -26,8 +26,9 @@ from sklearn.manifold import TSNE
 from sklearn.preprocessing import StandardScaler
 
 from nutime.data.archives import load_dataset
-from nutime.data.formats.read import is_many, is_series_file, read_file
-from nutime.data.series import Array, as_series, resample
+from nutime.data.formats.read import holds_recording, is_many, is_series_file, read_file
+from nutime.data.series import Array, SeriesSet, read_input, resample
+from nutime.data.timeline import Times
 from nutime.encoder import NuTime
 from nutime.estimators.base import EmbeddedSeries
 from nutime.estimators.classifier import NuTimeClassifier
@@ -58,6 +59,7 @@ class Collection:
         ids: id of each series, None if the file has no ids.
         channel_names: name of each channel; "channel 0" and so on if the file has no names.
         interpolated: number of interpolated missing values.
+        times: the time of each point of each series, None if the file has no times.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Collection:
     ids: Sequence[str] | None = None
     channel_names: Sequence[str] = ()
     interpolated: int = 0
+    times: Sequence[Times] | None = None
 
     @classmethod
     def of(
@@ -75,21 +78,27 @@ class Collection:
         labels: NDArray[np.str_] | None = None,
         ids: Sequence[str] | None = None,
         channel_names: Sequence[str] | None = None,
+        times: list[Times] | None = None,
     ) -> Collection:
-        """Return a collection of series in any form of :mod:`nutime.data.series`."""
+        """Return a collection of series, which may have missing values."""
         try:
-            series = as_series(values)
+            given = read_input(SeriesSet(list(values), times=times))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
+        series = given.series
         missing = sum(int(np.isnan(given).sum()) for given in values)
         padding = sum(np.size(given) for given in values) - sum(kept.size for kept in series)
         names = channel_names or [f"channel {index}" for index in range(len(series[0]))]
-        return cls(name, series, labels, ids, names, missing - padding)
+        return cls(name, series, labels, ids, names, missing - padding, given.times)
 
     @property
     def channels(self) -> int:
         """Number of channels of every series."""
         return len(self.series[0])
+
+    def name_of(self, index: int) -> str:
+        """Return the id of a series, or its number if there are no ids."""
+        return f"series {index}" if self.ids is None else self.ids[index]
 
     @cached_property
     def lengths(self) -> tuple[int, int]:
@@ -108,7 +117,7 @@ def open_collection(source: str | Path, **options: Any) -> Collection:
     path = Path(source)
     if path.is_file() or is_series_file(path) or is_many(path):
         table = read_file(path, **options)
-        return Collection.of(path.name, table.series, table.labels, table.ids, table.channel_names)
+        return Collection.of(path.name, table.series, table.labels, table.ids, table.channel_names, table.times)
     if options:
         raise ValueError(f"{source}: no such file; labels and columns can be chosen in files only")
     return open_set(str(source))
@@ -132,6 +141,8 @@ def read_upload(name: str, content: bytes) -> Collection:
         path = Path(folder, Path(name).name)
         try:
             path.write_bytes(content)
+            if is_series_file(path) and holds_recording(path):
+                raise ValueError(f"{path}: is one recording; open it with: nutime explore {path}")
             return open_collection(path)
         except ValueError as error:
             raise ValueError(" ".join(str(error).replace(str(path), path.name).split())) from None
@@ -174,6 +185,7 @@ class Analysis:
         maps: positions in the plane by kind, ``(n, 2)`` each: ``pca``, and ``tsne`` once requested.
         clusters: cluster of each series, from 0.
         scores: anomaly score of each series, from 0 to 1; see :class:`nutime.NuTimeDetector`.
+        predictions: predicted class of each series, by a classifier fitted on the labels.
         error: one line if a step failed, else empty.
     """
 
@@ -184,6 +196,7 @@ class Analysis:
         self.maps: dict[str, Float32] = {}
         self.clusters: NDArray[np.intp] | None = None
         self.scores: NDArray[np.float64] | None = None
+        self.predictions: NDArray[np.str_] | None = None
         self.error = ""
         self._encoder = encoder
         self._explained: NuTimeClassifier | NuTimeDetector | None = None
@@ -236,6 +249,20 @@ class Analysis:
     def neighbours(self, index: int, count: int) -> list[Neighbour]:
         """Return the series nearest to one series, nearest first; none before the series are embedded."""
         return [] if self.points is None else nearest(self.points, index, count)
+
+    def columns(self, members: Sequence[int]) -> dict[str, NDArray[Any]]:
+        """Return the numbers, ids, labels, predictions, clusters and anomaly scores of some series as columns."""
+        ids = None if self.collection.ids is None else np.array(self.collection.ids)
+        known: dict[str, NDArray[Any] | None] = {
+            "series": np.arange(len(self)),
+            "id": ids,
+            "label": self.collection.labels,
+            "prediction": self.predictions,
+            "cluster": None if self.clusters is None else self.clusters + 1,  # counted as on the page
+            "anomaly_score": self.scores,
+        }
+        rows = np.array(members, np.intp)
+        return {name: column[rows] for name, column in known.items() if column is not None}
 
     def contribution(self, index: int) -> Contribution | None:
         """Return the contributions to the predicted class of a series, or without labels to its anomaly score.
@@ -316,7 +343,9 @@ class Analysis:
             return
         self._stage = Stage("learning the labels")
         classifier = NuTimeClassifier(encoder=self._encoder, pool=_POOL)
-        self._explained = classifier.fit(self._embedded.take(labelled), labels[labelled])
+        classifier.fit(self._embedded.take(labelled), labels[labelled])
+        self.predictions = classifier.predict(self._embedded)
+        self._explained = classifier
 
     @property
     def _points(self) -> Float32:

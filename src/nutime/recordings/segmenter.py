@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import pairwise
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from nutime.recordings.windows import (
     choose_window,
     cut_windows,
     embed_windows,
+    interval_times,
     read_recording,
     standardise,
     times_of,
@@ -42,6 +43,22 @@ _MIN_SEGMENT = 0.05  # of the recording
 _MAX_CHANGE_POINTS = 15  # where their number is unknown
 # Two segments are one state if they have more than this share of the links expected within one state.
 _SAME_STATE = 0.5
+
+
+class Segment(NamedTuple):
+    """A stretch of one state.
+
+    Attributes:
+        start, end: its points, ``end`` exclusive.
+        state: segments of the same state have the same number.
+        start_time, end_time: the times of its first and last point; None if the recording has no times.
+    """
+
+    start: int
+    end: int
+    state: int
+    start_time: Any = None
+    end_time: Any = None
 
 
 class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
@@ -61,6 +78,7 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
     Attributes:
         change_points_: sorted indices; each is the first point of a segment.
         labels_: the state of each segment, ``0, 1, …`` in order of first occurrence.
+        segments_: the segments with their states and times, see :class:`Segment`.
         association_: the normalised association of the best segmentation into 1, 2, … segments.
         window_: the shortest window before rounding.
         times_: the time of each point; None if the recording has no times.
@@ -68,6 +86,7 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
 
     change_points_: Indices
     labels_: Indices
+    segments_: list[Segment]
     association_: Float64
     window_: int
     times_: Times | None
@@ -104,6 +123,11 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
         cuts = self._cuts(links)
         self.change_points_ = np.asarray([(centres[cut - 1] + centres[cut] + 1) // 2 for cut in cuts], np.intp)
         self.labels_ = _states(links, cuts)
+        bounds = pairwise([0, *self.change_points_.tolist(), length])
+        self.segments_ = [
+            Segment(start, end, state, *interval_times(self.times_, start, end))
+            for (start, end), state in zip(bounds, self.labels_.tolist(), strict=True)
+        ]
         return self
 
     def predict(self, X: Any) -> Indices:

@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from glob import glob
+from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias, Unpack
 
@@ -39,6 +40,7 @@ __all__ = [
     "FormatError",
     "ReadOptions",
     "Record",
+    "holds_recording",
     "is_many",
     "is_series_file",
     "read_file",
@@ -70,6 +72,10 @@ FORMATS: dict[str, _Reader] = {
 TABLES = (".csv", ".csv.gz", ".parquet")
 #: The name of the file with the labels of the files beside it.
 LABELS_FILE = "labels.csv"
+#: Columns and rows per column of a table without times: one with more columns and fewer rows may well have one row
+#: per series, one with fewer columns and more rows has one row per point.
+MAX_CHANNELS, MIN_ROWS = 16, 1000
+_MIN_POINTS = 128  # of a single series that is a recording: shorter ones have no windows to compare
 _FILE_NAMES = frozenset({"file", "filename", "file_name", "name", "path", "id", "series"})
 
 _log = logging.getLogger("nutime")
@@ -86,6 +92,25 @@ def is_many(path: _PathLike) -> bool:
     if any(character in name for character in "*?["):
         return not Path(name).exists()
     return Path(name).is_dir() and not is_series_file(name)
+
+
+def holds_recording(path: _PathLike, **options: Unpack[ReadOptions]) -> bool:
+    """Whether a file is one recording and not a set of series: it has one long series, or rows that are points.
+
+    Args:
+        path: a file, of which no more is read than needed.
+        options: the columns of a table; see :class:`ReadOptions`.
+
+    Raises:
+        FormatError: as :func:`read_records`.
+    """
+    records = read_records(path, **options)
+    first = next(records)
+    channels, columns = first.values.shape
+    is_plain = series_suffix(path) in TABLES and first.label is None and first.id is None
+    may_be_points = is_plain and channels == 1 and columns <= MAX_CHANNELS
+    others = sum(1 for _ in islice(records, MIN_ROWS * columns - 1 if may_be_points else 1))
+    return (others == 0 and columns >= _MIN_POINTS) or (may_be_points and others == MIN_ROWS * columns - 1)
 
 
 def read_records(

@@ -40,6 +40,7 @@ window.dash_clientside.explore = {
     marks = places;
     drawRings(plot);
   },
+  selected: (data, key) => (data?.points?.length ? [key, data.points.map((point) => point.customdata)] : null),
 };
 
 // dcc.Upload drops a file above its size limit without a word; this says why, and what to do instead.

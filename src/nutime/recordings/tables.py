@@ -1,0 +1,33 @@
+"""Intervals of recordings as the columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nutime.data.series import SeriesSet
+from nutime.data.timeline import Times
+
+
+def interval_columns(
+    given: SeriesSet, intervals: Sequence[Any], fields: Mapping[str, type]
+) -> dict[str, NDArray[Any]]:
+    """Return fields of intervals as columns, with their times where the recordings have times."""
+    kinds: dict[str, Any] = dict(fields)
+    if given.times is not None:
+        kinds |= dict.fromkeys(("start_time", "end_time"), given.times[0].dtype)
+    return {name: np.array([getattr(row, name) for row in intervals], kind) for name, kind in kinds.items()}
+
+
+def table_rows(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
+    """Return one dict per row, with dates as text."""
+    lists = [time_texts(column) if column.dtype.kind in "mM" else column.tolist() for column in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
+
+
+def time_texts(times: Times) -> list[str]:
+    """Return times as text, without fractions of a second where all are zero."""
+    return [text.replace("T", " ").removesuffix(".000000") for text in times.astype(str).tolist()]
