@@ -221,7 +221,8 @@ def _draw_map(app: Dash, analyses: Analyses) -> None:
         ]
         if shown == drawn:
             raise PreventUpdate
-        return drawing.map_figure(analysis, *shown[1:], drag, _members(selected, analysis)), shown
+        members = _members(selected, analysis)
+        return drawing.map_figure(analysis, shown[1], shown[2], drag, members), shown
 
     @app.callback(Output("marks", "data"), Input("chosen", "data"), Input("drawn", "data"))
     def mark(chosen: list[Any] | None, drawn: list[str] | None) -> list[list[float]]:
@@ -320,7 +321,7 @@ def _select_series(app: Dash, analyses: Analyses) -> None:
     @app.callback(Output("map", "figure", allow_duplicate=True), Input("drag", "value"), prevent_initial_call=True)
     def drag(drag: str) -> Any:
         """Change what dragging does, without drawing the points again."""
-        patch = Patch()  # type: ignore[no-untyped-call]
+        patch = Patch()
         for name, value in drawing.drag_layout(drag).items():
             patch["layout"][name] = value
         return patch

@@ -161,36 +161,38 @@ def _navigate(app: Dash, analysis: RecordingAnalysis) -> None:
         moved: Any, click: Any, selected: Any, whole: Any, rows: Any, query: str, view: Sequence[int]
     ) -> tuple[Any, ...]:
         """Select a stretch, or change the view."""
-        by, revision = ctx.triggered_id, view[2]
-        if not ctx.triggered[0]["value"]:  # reset, or a row that has just been drawn
-            raise PreventUpdate
-        if by == "whole":
-            return no_update, View(0, len(analysis), revision + 1), *[no_update] * 3
-        if isinstance(by, dict):
-            start, end = map(int, by["interval"].split(":"))
+        # Several may have changed: redrawing the figure may change its selection while something is typed.
+        set_now = {change["prop_id"] for change in ctx.triggered if change["value"]}
+        by = {prop: name for prop, name in ctx.triggered_prop_ids.items() if prop in set_now}
+        row = next((name for name in by.values() if isinstance(name, dict)), None)
+        revision = view[2]
+        if row:
+            start, end = map(int, row["interval"].split(":"))
             margin = _CONTEXT * (end - start)
             view = View(max(0, start - margin), min(end + margin, len(analysis)), revision + 1)
-            if by["table"] == "matches":
+            if row["table"] == "matches":
                 return no_update, view, *[no_update] * 3
             stretch = start, end
-        elif by == "query":
+        elif "query.value" in by:
             match = re.fullmatch(r"\s*(\d{1,15})\s*:\s*(\d{1,15})\s*", query)
             stretch = (int(match[1]), int(match[2])) if match else (0, 0)
-        elif ctx.triggered[0]["prop_id"] == "overview.relayoutData":
+        elif "overview.clickData" in by:
+            stretch = analysis.stretch_at(analysis.point(click["points"][0]["x"]))
+        elif "overview.selectedData" in by and "x" in selected.get("range", {}):
+            first, last = sorted(map(analysis.point, selected["range"]["x"]))
+            stretch = first, last + 1
+        elif "whole.n_clicks" in by:
+            return no_update, View(0, len(analysis), revision + 1), *[no_update] * 3
+        else:
+            moved = moved or {}
             edges = moved.get("xaxis.range") or [moved.get(f"xaxis.range[{index}]") for index in (0, 1)]
-            if None in edges:
+            if "overview.relayoutData" not in by or None in edges:
                 raise PreventUpdate
             first, last = map(analysis.point, edges)
             return no_update, View(first, max(last, first + 1) + 1, revision), *[no_update] * 3
-        elif ctx.triggered[0]["prop_id"] == "overview.clickData":
-            stretch = analysis.stretch_at(analysis.point(click["points"][0]["x"]))
-        else:
-            if "x" not in selected.get("range", {}):
-                raise PreventUpdate
-            first, last = sorted(map(analysis.point, selected["range"]["x"]))
-            stretch = first, last + 1
         # Clicks and selections are reset, so that the same can be made again.
-        return stretch, view, f"{stretch[0]}:{stretch[1]}" if by != "query" else no_update, None, None
+        typed = "query.value" in by and not row
+        return stretch, view, no_update if typed else f"{stretch[0]}:{stretch[1]}", None, None
 
 
 def _search(app: Dash, analysis: RecordingAnalysis) -> None:
