@@ -64,7 +64,7 @@ class RecordingAnalysis:
         threading.Thread(target=self._work, name="nutime-explore", daemon=True).start()
 
     def __len__(self) -> int:
-        return self.values.shape[1]
+        return int(self.values.shape[1])
 
     @property
     def has_dates(self) -> bool:
