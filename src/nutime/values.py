@@ -7,7 +7,8 @@ A channel that the others explain is filled once more: its difference from a rid
 regression and whether to use it are decided on deviations from a line over stretches as long as the gaps, because
 the slow course of a channel is known without the others.
 
-The intervals of a forecast are widened or narrowed by what was needed on the series' own last points.
+A forecast is made from all points where a season is seen in three cycles, else from the last ones. Its intervals
+are widened or narrowed by what was needed on the series' own last points.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from nutime.model.context import Affine
+from nutime.model.context import Affine, periods_of
 from nutime.model.decoder import CONTEXT, QUANTILES, Decoder
 from nutime.model.network import NuTimeNetwork
 
@@ -32,6 +34,8 @@ _BATCH_SIZE = 32
 _PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)  # of the ridge regression, for deviations of unit variance
 _FOLDS = 4
 _MIN_GAIN = 0.2  # share of the variance that other channels must explain
+_CYCLES = 3  # of a season, for a forecast from all points
+_MIN_PAST = 128  # points of a forecast without season, at least two horizons
 _BACKTESTS, _MIN_BACKTEST = 4, 12  # number, and points of each
 #: Share of backtest points inside an 80 % interval; above 0.8, because the errors of one horizon are alike.
 _COVERED = 0.85
@@ -93,15 +97,12 @@ def forecast(encoder: NuTimeNetwork, decoder: Decoder, channels: Sequence[Float6
     remaining = horizon
     while remaining:
         step = min(remaining, MAX_HORIZON)
-        pieces = [np.append(channel[-(CONTEXT - step) :], np.full(step, np.nan)) for channel in known]
-        predicted = np.concatenate(
-            [
-                np.stack(
-                    [values[-step:] for values in _predict(encoder, decoder, pieces[first : first + _BATCH_SIZE])]
-                )
-                for first in range(0, len(pieces), _BATCH_SIZE)
-            ]
-        )
+        steps = []
+        for first in range(0, len(known), _BATCH_SIZE):
+            pasts = _relevant([past[-(CONTEXT - step) :] for past in known[first : first + _BATCH_SIZE]], step)
+            pieces = [np.append(past, np.full(step, np.nan)) for past in pasts]
+            steps += [values[-step:] for values in _predict(encoder, decoder, pieces)]
+        predicted = np.stack(steps)
         parts.append(predicted)
         median = predicted[..., _MEDIAN]
         known = [np.append(channel, values) for channel, values in zip(known, median, strict=True)]
@@ -149,18 +150,34 @@ def at_levels(predicted: Float64, levels: Float64) -> Float64:
 @torch.inference_mode()
 def _predict(encoder: NuTimeNetwork, decoder: Decoder, pieces: Sequence[Float64]) -> list[Float64]:
     """Return ``(length, QUANTILES)``, ascending, of pieces of at most CONTEXT points with NaN where missing."""
+    raw, observed, present = (part.to(decoder.norm.weight.device) for part in _tensors(pieces))
+    affine = Affine.fit(raw, observed)
+    predicted = decoder(encoder, affine.compress(raw), observed, present)
+    restored = affine.restore(predicted.sort(-1).values).cpu().numpy()
+    return [restored[row, CONTEXT - len(piece) :] for row, piece in enumerate(pieces)]
+
+
+def _tensors(pieces: Sequence[Float64]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return ``(n, CONTEXT)`` values, 0 where missing, and the masks of observed and of present points."""
     values = np.full((len(pieces), CONTEXT), np.nan)
     present = np.zeros(values.shape, bool)
     for row, piece in enumerate(pieces):
         values[row, CONTEXT - len(piece) :] = piece
         present[row, CONTEXT - len(piece) :] = True
-    device = decoder.norm.weight.device
-    observed = torch.from_numpy(~np.isnan(values)).to(device)
-    raw = torch.from_numpy(np.nan_to_num(values)).to(device)
-    affine = Affine.fit(raw, observed)
-    predicted = decoder(encoder, affine.compress(raw), observed, torch.from_numpy(present).to(device))
-    restored = affine.restore(predicted.sort(-1).values).cpu().numpy()
-    return [restored[row, CONTEXT - len(piece) :] for row, piece in enumerate(pieces)]
+    observed = ~np.isnan(values)
+    return torch.from_numpy(np.nan_to_num(values)), torch.from_numpy(observed), torch.from_numpy(present)
+
+
+def _relevant(pasts: Sequence[Float64], horizon: int) -> list[Float64]:
+    """Cut pasts without a season in three cycles to their last points: older ones make their forecasts worse."""
+    raw, observed, _ = _tensors(pasts)
+    compressed = torch.where(observed, Affine.fit(raw, observed).compress(raw), 0)
+    cut = []
+    for past, period in zip(pasts, periods_of(compressed, observed)[:, 0].tolist(), strict=True):
+        places = np.flatnonzero(~np.isnan(past))[-max(_MIN_PAST, 2 * horizon) :]
+        seasonal = 0 < period * _CYCLES <= len(past)
+        cut.append(past if seasonal or not len(places) else past[places[0] :])
+    return cut
 
 
 def _starts(missing: NDArray[np.bool_]) -> list[int]:

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nutime.model.context import Affine, _interpolate, _periods, context_of
+from nutime.model.context import Affine, _interpolate, context_of, periods_of
 
 
 @given(st.integers(0, 2**31), st.integers(2, 60))
@@ -25,15 +25,15 @@ def test_the_shortest_period_is_found_beside_a_trend_and_gaps(period):
     t = np.arange(600)
     values = np.tile(profile, 600)[:600] + 0.01 * t + 0.1 * rng.normal(size=600)
     observed = rng.random(600) < 0.8
-    found = _periods(torch.tensor(np.where(observed, values, 0))[None], torch.tensor(observed)[None])
+    found = periods_of(torch.tensor(np.where(observed, values, 0))[None], torch.tensor(observed)[None])
     assert found[0, 0] == period
 
 
 def test_noise_has_no_period():
     values = torch.from_numpy(np.random.default_rng(0).normal(size=(1, 800)).cumsum(1))
-    assert _periods(values, torch.ones_like(values, dtype=torch.bool))[0, 0] != 24
+    assert periods_of(values, torch.ones_like(values, dtype=torch.bool))[0, 0] != 24
     straight = torch.linspace(0, 1, 800)[None]
-    assert _periods(straight, torch.ones_like(straight, dtype=torch.bool)).tolist() == [[0, 0]]
+    assert periods_of(straight, torch.ones_like(straight, dtype=torch.bool)).tolist() == [[0, 0]]
 
 
 def test_a_periodic_series_is_guessed_from_other_cycles():

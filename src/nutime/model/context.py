@@ -65,7 +65,7 @@ def context_of(values: Tensor, observed: Tensor, present: Tensor) -> Context:
     values = torch.where(observed, values, 0)
     interpolated = _interpolate(values, observed)
     guesses, available = [interpolated], []
-    for period in _periods(values, observed).unbind(1):
+    for period in periods_of(values, observed).unbind(1):
         near, mean, any_cycle = _seasonal(values, observed, interpolated, period[:, None])
         guesses += [near, mean]
         available.append(any_cycle.to(values.dtype))
@@ -85,7 +85,7 @@ def _interpolate(values: Tensor, observed: Tensor) -> Tensor:
     return torch.lerp(values.gather(1, left), values.gather(1, right), share.clamp(0, 1).to(values.dtype))
 
 
-def _periods(values: Tensor, observed: Tensor) -> Tensor:
+def periods_of(values: Tensor, observed: Tensor) -> Tensor:
     """Return the shortest and the strongest period of each series, ``(batch, 2)`` int64; 0 where there is none.
 
     A period is a local maximum of the autocorrelation of the observed points that rises above an earlier minimum.
