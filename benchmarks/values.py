@@ -1,7 +1,7 @@
 """The protocols ``impute`` and ``forecast`` on validation data, or with the models of statsforecast beside them.
 
     pip install -e '.[compare]'
-    python benchmarks/values.py path/to/data [--validation] [--count 20] [--rivals]
+    python benchmarks/values.py path/to/data [--validation] [--only M4_Weekly] [--count 20] [--rivals]
 
 ``path/to/data`` has the folder ``values``. ``--validation`` reads the parts before the test parts only, for
 choosing anything. The last line is JSON.
@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--encoder", default="nutime-base")
     parser.add_argument("--validation", action="store_true")
+    parser.add_argument("--only", default="", help="the set, such as M4_Weekly")
     parser.add_argument("--count", type=int, help="about as many series of every M4 set")
     parser.add_argument("--rivals", action="store_true")
     arguments = parser.parse_args()
@@ -50,9 +51,9 @@ def main() -> None:
                 result.setdefault(name, {})[method.method] = rounded
                 print(f"{name:24} {method.method:24} {rounded}  {seconds:.1f} s", flush=True)
 
-    for name in values.IMPUTATION_SETS:
+    for name in (name for name in values.IMPUTATION_SETS if name.endswith(arguments.only)):
         evaluate(f"impute {name}", values.imputations(encoders), values.load_imputation(name, **where))
-    for name in values.FORECAST_SETS:
+    for name in (name for name in values.FORECAST_SETS if name.endswith(arguments.only)):
         data = values.load_futures(name, **where, count=arguments.count)
         evaluate(f"forecast {name}", [*values.forecasts(encoders), *rivals], data)
     print(json.dumps(result))

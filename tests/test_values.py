@@ -164,3 +164,24 @@ def test_intervals_are_narrower_after_a_past_that_was_predictable(model):
     wild = calm + np.append(np.zeros(500), rng.normal(0, 0.5, 500))
     width = np.diff(model.forecast([calm, wild], 24, quantiles=(0.1, 0.9))[:, 0])[..., 0].mean(1)
     assert width[0] < width[1] / 3
+
+
+def test_a_past_without_a_season_is_cut_to_its_last_points(model):
+    walk = np.random.default_rng(9).normal(size=600).cumsum()
+    np.testing.assert_array_equal(model.forecast([walk], 20), model.forecast([walk[-128:]], 20))
+    np.testing.assert_array_equal(model.forecast([walk], 100), model.forecast([walk[-200:]], 100))
+
+
+def test_a_long_season_seen_in_three_cycles_is_forecast(model):
+    slow = np.sin(np.arange(1000) * 2 * np.pi / 300)
+    future = model.forecast([slow], 100)[0, 0]
+    np.testing.assert_allclose(future, np.sin(np.arange(1000, 1100) * 2 * np.pi / 300), atol=0.2)
+
+
+def test_a_channel_that_ends_early_is_forecast_from_its_own_last_points(model):
+    walk = np.random.default_rng(10).normal(1e3, 1, 600).cumsum()
+    ended = walk.copy()
+    ended[300:] = np.nan
+    future = model.forecast([np.stack([walk, ended])], 5)[0, 1]
+    assert np.abs(future - walk[299]).max() < np.abs(np.ptp(walk[:300]))
+    assert np.isfinite(future).all()

@@ -95,6 +95,11 @@ def test_naive_forecasts_of_a_season_repeat_it():
     assert (naive2(walk, 5, 24) == walk[-1]).all()
 
 
+def test_naive2_takes_no_ratios_of_values_around_zero():
+    days = DAYS[:250] - DAYS.mean()
+    assert (naive2(days, 48, 24) == days[-1]).all()
+
+
 def test_naive2_has_an_owa_of_one():
     pasts = [np.random.default_rng(seed).normal(10, 1, 200) for seed in range(3)]
     predicted = np.stack([naive2(past, 8, 24) for past in pasts])

@@ -167,8 +167,8 @@ def _each_channel(fill: Callable[[Float64], Float64], values: Float64) -> Float6
 
 
 def naive2(past: Float64, horizon: int, period: int) -> Float64:
-    """M4's benchmark: the last value, seasonally adjusted by classical decomposition where there is a season."""
-    if period == 1 or len(past) < 3 * period or not _is_seasonal(past, period):
+    """M4's benchmark: the last value, adjusted by multiplicative decomposition where values > 0 have a season."""
+    if period == 1 or len(past) < 3 * period or past.min() <= 0 or not _is_seasonal(past, period):
         return np.full(horizon, past[-1])
     kernel = np.r_[0.5, np.ones(period - 1), 0.5] / period if period % 2 == 0 else np.ones(period) / period
     half = len(kernel) // 2
