@@ -212,12 +212,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sets", default=",".join(SETS), help="archive sets, comma-separated")
     parser.add_argument("--data-dir", help="archive folder; NUTIME_DATA unless given")
+    parser.add_argument("--methods", help="some of the methods, comma-separated; all unless given")
     parser.add_argument("--scaling", action="store_true", help="measure scaling curves instead of sets")
     parser.add_argument("--max-series", type=int, default=10_000, help="largest number of series of the curves")
     parser.add_argument("--limit", type=float, default=600, help="seconds after which a method's curve ends")
     parser.add_argument("--out", type=Path, default=Path("results/speed"), help="folder for the curves")
     args = parser.parse_args()
     makes = classifiers()
+    if args.methods:
+        makes = {name: makes[name] for name in args.methods.split(",")}
     for channels in (1, 2) if args.scaling else (1,):  # aeon compiles other code for several channels
         for make in makes.values():
             measure(make, random_walks(20, 64, channels))
