@@ -99,6 +99,9 @@ def waves_page(waves_tab, waves, served):
     tab, _ = waves_tab
     with watched(tab, served[1]):
         choices = ["#kind >> text=PCA", "#colour >> text=label", "#shading >> text=contribution"]
+        if tab.text_content("#selection"):  # another lasso would move its outline
+            tab.locator("#map .nsewdrag").first.dblclick(position={"x": 5, "y": 5})
+            tab.wait_for_function("() => document.querySelector('#selection').textContent === ''")
         for choice in (*choices, "#drag >> text=moves"):
             tab.click(choice)
         tab.fill("#number", "0")
