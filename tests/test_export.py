@@ -467,7 +467,8 @@ def test_without_onnx_the_extra_is_named(encoder, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("strategy", ["probe", "finetune"])
-def test_names_of_channels_are_in_the_metadata(strategy):
+def test_names_of_channels_are_in_the_metadata(strategy, monkeypatch):
+    monkeypatch.setattr("nutime.finetune.train.MIN_STEPS", 5)
     X = np.random.default_rng(0).standard_normal((8, 2, 40))
     data = SeriesSet(list(X), channel_names=["speed", "load"])
     params = {"epochs": 1} if strategy == "finetune" else {}

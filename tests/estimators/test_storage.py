@@ -244,7 +244,8 @@ def test_more_features_than_the_embedding_has_are_refused(copy):
     assert "reads 9999 features" in refusal(storage.load, copy)
 
 
-def test_fine_tuned_arrays_that_do_not_fit_are_refused(encoder, tmp_path):
+def test_fine_tuned_arrays_that_do_not_fit_are_refused(encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr("nutime.finetune.train.MIN_STEPS", 5)
     folder = NuTimeClassifier("finetune", encoder, epochs=1, random_state=0).fit(*waves()).save(tmp_path / "model")
     arrays = load_file(folder / "estimator.safetensors")
     bent = {"head.bias": np.zeros((1, 3), np.float32), "probe.bias": np.full_like(arrays["probe.bias"], np.inf)}

@@ -302,7 +302,8 @@ def test_history_draws_loss_and_validation_accuracy_per_epoch():
     assert list(figure.axes[1].get_lines()[0].get_ydata()) == [0.5, 0.6, 0.7]
 
 
-def test_the_history_of_a_saved_classifier_is_read(encoder, tmp_path):
+def test_the_history_of_a_saved_classifier_is_read(encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr("nutime.finetune.train.MIN_STEPS", 5)
     X = np.random.default_rng(0).normal(size=(12, 40))
     classifier = NuTimeClassifier("finetune", encoder, epochs=2, validation_fraction=0.5, random_state=0)
     classifier.fit(X, np.arange(12) % 2).save(tmp_path)

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FUZZ = ROOT / "benchmarks" / "fuzz.py"
 FINDINGS = sorted(path for path in (Path(__file__).parent / "findings").glob("*/*/*") if path.is_file())
-CASES = 300
+CASES = 150
 
 pytestmark = pytest.mark.skipif(not FUZZ.exists(), reason="the fuzzer is not part of an installed package")
 

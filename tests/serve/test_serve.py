@@ -121,7 +121,10 @@ def test_concurrent_clients_share_batches_and_each_gets_its_own_results(embeddin
 
 
 @pytest.mark.parametrize("strategy", ["probe", "finetune"])
-def test_a_classifier_under_concurrent_requests_answers_as_it_does_serially(encoder, tmp_path, strategy):
+def test_a_classifier_under_concurrent_requests_answers_as_it_does_serially(
+    encoder, tmp_path, strategy, monkeypatch
+):
+    monkeypatch.setattr("nutime.finetune.train.MIN_STEPS", 5)
     X, y = walks(20), ["a", "b"] * 10
     params = {"epochs": 5} if strategy == "finetune" else {}
     classifier = NuTimeClassifier(strategy, encoder, random_state=0, **params).fit(X, y)
