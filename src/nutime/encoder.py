@@ -67,7 +67,7 @@ class NuTime(NuTimeNetwork):
                 longer, and better for a linear model on top; ``layers``, the same after all layers; or
                 ``resolutions``, ``upper`` of the series read at a quarter, once and four times the usual
                 number of points: five times the work, and better for a linear model on long series. ``auto`` is
-                ``upper`` for series of up to 1.25 times the encoder's length and ``resolutions`` for longer ones.
+                ``upper`` for series of up to a fifth of the encoder's length and ``resolutions`` for longer ones.
             length: points every series is resized to, a multiple of the window (for ``resolutions``, of sixteen
                 windows); the encoder's own length unless given. ``auto`` is the encoder's own length too, but
                 series of more than 16 times that are in addition read in pieces, so that a short event is

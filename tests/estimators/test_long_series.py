@@ -52,7 +52,7 @@ def test_a_burst_without_a_mean_is_visible_in_a_piece(base, pool):
 
 def test_a_fitted_estimator_reads_series_of_other_lengths_as_it_was_fitted(estimator):
     X, y = waves()
-    estimator.set_params(pool="auto").fit([values[:, :20] for values in X], y)
+    estimator.set_params(pool="auto").fit([values[:, :6] for values in X], y)
     assert estimator.reading_ == Reading("upper", OWN)
     long = [np.tile(values, 100) for values in X]
     expected = EmbeddedSeries.embed(long, estimator.encoder, "upper", length=OWN).embedding

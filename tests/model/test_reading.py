@@ -21,12 +21,12 @@ def series(*lengths):
     ("points", "expected"),
     [
         (1, Reading("upper", OWN)),
-        (OWN * 5 // 4, Reading("upper", OWN)),
-        (OWN * 5 // 4 + 1, Reading("resolutions", points_for(TINY, "resolutions"))),
+        (OWN // 5, Reading("upper", OWN)),
+        (OWN // 5 + 1, Reading("resolutions", points_for(TINY, "resolutions"))),
         (OWN * PIECES_FROM, Reading("resolutions", points_for(TINY, "resolutions"))),
     ],
 )
-def test_only_series_longer_than_the_network_are_read_at_several_resolutions(points, expected):
+def test_only_series_longer_than_a_fifth_of_the_network_are_read_at_several_resolutions(points, expected):
     assert Reading.choose(TINY, "auto", "auto", series(points)) == expected
 
 

@@ -61,9 +61,10 @@ def _classify(encoder: NuTime, dataset: Dataset) -> tuple[float, float, NDArray[
     from nutime import NuTimeClassifier
     from nutime.estimators.base import EmbeddedSeries
 
-    classifier = NuTimeClassifier(encoder=encoder).fit(dataset.X_train, dataset.y_train)
+    # One resolution instead of the usual three, which take five times as long.
+    classifier = NuTimeClassifier(encoder=encoder, pool="upper").fit(dataset.X_train, dataset.y_train)
     start = time.perf_counter()
-    test = EmbeddedSeries.embed(dataset.X_test, encoder, classifier.reading_.pool)
+    test = EmbeddedSeries.embed(dataset.X_test, encoder, "upper")
     accuracy = float(classifier.score(test, dataset.y_test))
     rate = len(dataset.X_test) / (time.perf_counter() - start)
     return accuracy, rate, PCA(2, random_state=0).fit_transform(test.embedding)

@@ -25,7 +25,7 @@ AUTO_POOLS = ("upper", "resolutions")
 #: Points of the input averaged into one point of each resolution; the middle one has the network's own length.
 RESOLUTIONS = (1, 4, 16)
 #: Series above this multiple of the network's length are worth the work of three resolutions.
-SEVERAL_RESOLUTIONS_FROM = 1.25
+SEVERAL_RESOLUTIONS_FROM = 0.2
 #: Series above this multiple of the network's length are read in pieces as well as whole. Where more samples than
 #: this are averaged into one point, a line of the log mentions it.
 PIECES_FROM = 16
