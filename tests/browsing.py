@@ -40,3 +40,11 @@ def text(page, selector, pattern):
         arg=[selector, pattern],
     )
     return said.json_value()[0]
+
+
+def assert_one_column_on_a_phone(page, *selectors):
+    """Show the page on a screen of 390 pixels: nothing is wider, and each element takes most of the width."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function("() => document.documentElement.scrollWidth === 390")
+    for selector in selectors:
+        assert 250 < page.locator(selector).bounding_box()["width"] <= 390

@@ -16,7 +16,7 @@ import urllib.request
 import numpy as np
 import pytest
 
-from browsing import open_directly, text, watched
+from browsing import assert_one_column_on_a_phone, open_directly, text, watched
 from nutime.access import Access
 from nutime.explore.state import Analyses
 
@@ -379,11 +379,7 @@ def test_the_axis_of_a_series_has_its_times(page):
 
 
 def test_on_a_phone_all_is_in_one_column(waves_page):
-    waves_page.set_viewport_size({"width": 390, "height": 844})
-    waves_page.wait_for_function("() => document.documentElement.scrollWidth === 390")
-    for selector in ("#map", "#series", "#neighbours"):
-        box = waves_page.locator(selector).bounding_box()
-        assert 250 < box["width"] <= 390
+    assert_one_column_on_a_phone(waves_page, "#map", "#series", "#neighbours")
     waves_page.set_viewport_size({"width": 1366, "height": 768})
     wait_for_map(waves_page)
 

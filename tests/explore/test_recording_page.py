@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from browsing import text, watched
+from browsing import assert_one_column_on_a_phone, text, watched
 from nutime.data.formats.read import holds_recording
 from nutime.data.series import SeriesSet
 
@@ -241,11 +241,7 @@ def test_the_wheel_zooms_and_more_points_are_drawn_there(page):
 
 
 def test_on_a_phone_all_is_in_one_column(page):
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_function("() => document.documentElement.scrollWidth === 390")
-    for selector in ("#overview", "#intervals", "#matches"):
-        box = page.locator(selector).bounding_box()
-        assert 250 < box["width"] <= 390
+    assert_one_column_on_a_phone(page, "#overview", "#intervals", "#matches")
 
 
 # ---- without a browser --------------------------------------------------------------------------------

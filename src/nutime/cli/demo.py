@@ -33,7 +33,8 @@ def demo(
     from nutime.data.archives import bundled_sets, load_dataset
     from nutime.model.network import count_parameters
 
-    names = [name for name in _SETS if name in bundled_sets()]
+    bundled = bundled_sets()
+    names = [name for name in _SETS if name in bundled]
     if not names:
         raise ValueError("the demo uses sets bundled with aeon; install it with: pip install 'nutime[archives]'")
     encoder = NuTime.from_pretrained()
