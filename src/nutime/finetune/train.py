@@ -197,6 +197,10 @@ def finetune(
                 step()
                 report(epoch * batches + batch + 1, epochs * batches)
             losses.append(float(training.loss) / batches)
+            if not np.isfinite(losses[-1]):
+                raise ValueError(
+                    f"fine-tuning diverged: the loss of epoch {epoch + 1} is not finite; try a lower learning_rate"
+                )
             if best and (epochs - 1 - epoch) % evaluate_every == 0:
                 scores.append(best.update())
                 if config.validation_fraction and best.evaluations_since >= config.n_iter_no_change:
@@ -322,7 +326,10 @@ class _Training:
             else:
                 coef, intercept = fit_logistic(rows, targets, weights, n_outputs)
             heads.append((coef, intercept, center))
-        return [torch.cat(parts) for parts in zip(*heads, strict=True)]
+        parts = [torch.cat(part) for part in zip(*heads, strict=True)]
+        if not all(part.isfinite().all() for part in parts):
+            raise ValueError("the linear head of fine-tuning has values that are not finite; is a series extreme?")
+        return parts
 
     def start_epoch(self, epoch: int) -> None:
         """Draw the batches of an epoch, into the tensors that a captured step reads."""
