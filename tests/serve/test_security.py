@@ -11,7 +11,7 @@ import time
 import numpy as np
 import psutil
 import pytest
-from running import TINY, serving, walks
+from running import TINY, httpx, serving, walks
 
 from nutime import NuTime, NuTimeClassifier
 from nutime.data.series import SeriesSet
@@ -126,13 +126,37 @@ def test_memory_is_free_again_after_all_attacks(service):
     assert used() < 1.1 * before
 
 
+def test_a_token_is_required_on_every_path(service):
+    client, _ = service
+    with httpx.Client(base_url=client.base_url) as without_token:
+        for name in ("/", "/docs", "/health", "/ready", "/metrics", "/openapi.json", "/nowhere"):
+            refused = without_token.get(name)
+            assert refused.status_code == 401, name
+            assert refused.headers["www-authenticate"] == "Bearer"
+    assert client.get("/docs").status_code == 200
+
+
+def test_health_and_readiness_name_model_classes_channels_and_version(service):
+    client, _ = service
+    for name, status in (("/health", "ok"), ("/ready", "ready")):
+        about = client.get(name).json()
+        assert about.pop("version")
+        assert about == {
+            "status": status,
+            "model": "NuTimeClassifier",
+            "answers": "/predict",
+            "channels": 2,
+            "channel_names": [MARKUP, "b"],
+            "classes": [MARKUP, "ok"],
+        }
+
+
 def test_markup_in_names_is_text(service):
     client, _ = service
     about = client.get("/health")
     assert about.headers["content-type"] == "application/json"
     assert about.headers["x-content-type-options"] == "nosniff"
     assert about.json()["classes"] == [MARKUP, "ok"]
-    assert about.json()["channel_names"] == [MARKUP, "b"]
     assert "<script" not in client.get("/docs").text
     refused = client.post("/predict", json={"series": [[[1], [2]]], "channels": [MARKUP, "<img src=x>"]})
     assert (refused.status_code, refused.headers["content-type"]) == (422, "application/json")
