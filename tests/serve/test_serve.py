@@ -346,6 +346,18 @@ def test_a_port_that_is_taken_is_named(nutime, encoder, tmp_path):
     assert f"127.0.0.1 port {port}: Address already in use" in done.err
 
 
+def test_a_body_is_sent_without_waiting_for_the_acknowledgement_of_its_headers(
+    nutime, encoder, tmp_path, monkeypatch
+):
+    def accept_one(self, sockets):
+        (listener,) = sockets
+        with listener, socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    monkeypatch.setattr("uvicorn.Server.run", accept_one)
+    assert nutime("serve", encoder.save(tmp_path / "e"), "--port", 0).code == 0
+
+
 # ---- operators ----------------------------------------------------------------------------------------
 
 
