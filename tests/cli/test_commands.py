@@ -208,22 +208,36 @@ def test_a_pipe_writes_the_results_of_the_first_series_before_it_reads_the_last(
     assert f"standard input: {CHUNK_SIZE + 1:,} series" in errors
 
 
-@pytest.mark.parametrize(
-    ("name", "number", "code"),
-    [("out.csv", signal.SIGINT, 130), ("out.parquet", signal.SIGTERM, 143), ("out", signal.SIGTERM, 143)],
-)
 @pytest.mark.usefixtures("ctrl_c")
-def test_a_command_that_is_interrupted_leaves_nothing_behind(tmp_path, weights, number, code, name):
-    process = start("embed", "-", "-o", tmp_path / name, "--weights", weights)
+def test_a_process_that_is_interrupted_leaves_nothing_behind(tmp_path, weights):
+    process = start("embed", "-", "-o", tmp_path / "out.csv", "--weights", weights)
     process.stdin.write("1,2,3\n" * (2 * CHUNK_SIZE))
     process.stdin.flush()
     end = time.monotonic() + 60
     while not list(tmp_path.iterdir()) and time.monotonic() < end:
         time.sleep(0.05)
     assert list(tmp_path.iterdir()), "the output was never begun"
-    process.send_signal(number)
+    process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
-    assert (process.returncode, errors) == (code, "")
+    assert (process.returncode, errors) == (130, "")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out"])
+def test_a_command_that_is_terminated_leaves_nothing_behind(nutime, tmp_path, weights, monkeypatch, name):
+    transform, calls = NuTimeEmbedder.transform, []
+
+    def terminated(self, X):
+        calls.append(X)
+        if len(calls) == 2:
+            assert list(tmp_path.iterdir()), "the output was never begun"
+            os.kill(os.getpid(), signal.SIGTERM)
+        return transform(self, X)
+
+    monkeypatch.setattr(NuTimeEmbedder, "transform", terminated)
+    rows = "a,b,c\n" + "1,2,3\n" * (2 * CHUNK_SIZE)
+    done = nutime("embed", "-", "-o", tmp_path / name, "--weights", weights, stdin=rows)
+    assert (done.code, done.err, len(calls)) == (143, "", 2)
     assert not list(tmp_path.iterdir())
 
 
