@@ -303,20 +303,20 @@ def test_embed_writes_ids_labels_and_the_vectors_of_the_library(nutime, tmp_path
     np.testing.assert_array_equal(vectors, NuTimeEmbedder(weights).fit_transform(list(waves()[0])))
 
 
-def test_the_processor_can_be_asked_for(nutime, tmp_path, train, weights, chosen):
+def test_the_processor_can_be_chosen(nutime, tmp_path, train, weights, chosen):
     for name, device in (("usual", []), ("named", ["--device", "cpu"])):
         nutime("fit", train, "-o", tmp_path / name, *device, "--weights", weights, *chosen)
         nutime("predict", tmp_path / name, train, "-o", tmp_path / f"{name}.csv", *device, *chosen)
     assert read_rows(tmp_path / "usual.csv") == read_rows(tmp_path / "named.csv")
 
 
-def test_embed_takes_the_pool_asked_for(nutime, tmp_path, train, weights, chosen):
+def test_embed_uses_the_given_pool(nutime, tmp_path, train, weights, chosen):
     nutime("embed", train, "-o", tmp_path / "e.npz", "--pool", "cls", "--weights", weights, *chosen)
     with np.load(tmp_path / "e.npz") as found:
         assert found["e"].shape == (24, 32)
 
 
-def test_embed_resizes_to_the_length_asked_for(nutime, tmp_path, train, weights, chosen):
+def test_embed_resizes_to_the_given_length(nutime, tmp_path, train, weights, chosen):
     nutime("embed", train, "-o", tmp_path / "e.npz", "--length", 64, "--weights", weights, *chosen)
     with np.load(tmp_path / "e.npz") as found:
         expected = NuTime.from_pretrained(weights).embed(list(waves()[0]), length=64)
@@ -464,7 +464,7 @@ def test_fit_measures_on_a_hold_out(nutime, tmp_path, train, weights, chosen):
     assert "folds" not in described
 
 
-def test_fit_says_which_class_it_could_not_measure(nutime, tmp_path, weights):
+def test_fit_names_the_class_that_it_could_not_measure(nutime, tmp_path, weights):
     text = "label,a,b,c\n" + "x,1,2,3\ny,3,2,1\n" * 3 + "rare,5,5,5\n"
     (tmp_path / "in.csv").write_text(text)
     done = nutime("fit", tmp_path / "in.csv", "-o", tmp_path / "model", "--weights", weights)
@@ -509,7 +509,7 @@ def test_fit_refuses_a_continuous_target_with_the_way_to_regression(nutime, tmp_
     assert not (tmp_path / "model").exists()
 
 
-def test_a_label_that_looks_like_markup_is_printed_as_it_is(nutime, tmp_path, weights):
+def test_a_label_with_markup_is_printed_as_it_is(nutime, tmp_path, weights):
     (tmp_path / "in.csv").write_text("label,a,b,c\n" + "[red]x,1,2,3\ny,3,2,1\n" * 3)
     done = nutime("fit", tmp_path / "in.csv", "-o", tmp_path / "model", "--weights", weights)
     assert "[red]x" in done.out
@@ -548,7 +548,7 @@ def model(tmp_path, weights):
 
 
 def test_predict_writes_labels_and_probabilities_in_the_order_of_the_input(nutime, tmp_path, model, chosen):
-    X, y = waves(301, seed=1)  # more series than are asked about at a time
+    X, y = waves(301, seed=1)  # more than one chunk of series
     new = write_csv(tmp_path / "new.csv", X, y)
     done = nutime("predict", model, new, "-o", tmp_path / "p.csv", *chosen)
     rows = read_rows(tmp_path / "p.csv")
@@ -726,7 +726,7 @@ def test_detect_marks_what_the_library_marks(nutime, tmp_path, train, weights, c
         np.testing.assert_array_equal(found["is_anomaly"], detector.predict(X) == -1)
 
 
-def test_detect_says_that_it_was_trained_on_the_same_series(nutime, tmp_path, train, weights, chosen):
+def test_detect_warns_that_it_was_trained_on_the_same_series(nutime, tmp_path, train, weights, chosen):
     done = nutime("detect", train, "-o", tmp_path / "d.csv", "--weights", weights, *chosen)
     assert "Trained on the same series" in done.out
     assert "Anomalies: 1 of 24" in done.out

@@ -67,8 +67,8 @@ def test_an_address_beyond_loopback_needs_a_token(address):
 
 
 def test_a_rebound_host_name_is_refused(client):
-    answer = client.get("/health", headers={"host": "evil.example"})
-    assert (answer.status_code, "--allow-host" in answer.json()["detail"]) == (400, True)
+    response = client.get("/health", headers={"host": "evil.example"})
+    assert (response.status_code, "--allow-host" in response.json()["detail"]) == (400, True)
 
 
 def test_an_allowed_host_name_is_served(client):
@@ -76,8 +76,8 @@ def test_an_allowed_host_name_is_served(client):
 
 
 def test_a_page_of_another_origin_is_refused_and_may_not_read(client):
-    answer = client.get("/health", headers={"origin": "http://evil.example"})
-    assert answer.status_code == 403
+    response = client.get("/health", headers={"origin": "http://evil.example"})
+    assert response.status_code == 403
     preflight = {"origin": "http://evil.example", "access-control-request-method": "POST"}
     assert client.options("/embed", headers=preflight).status_code == 403
     allowed = client.get("/health", headers={"origin": str(client.base_url)})

@@ -78,30 +78,30 @@ def assert_refused(response, status, words=""):
     assert words in detail
 
 
-# ---- answers ------------------------------------------------------------------------------------------
+# ---- responses ----------------------------------------------------------------------------------------
 
 
 def test_json_series_are_embedded_as_the_encoder_does(embedding, encoder):
     X = walks()
-    answer = embedding.post("/embed", json={"series": X.tolist()}).json()
-    np.testing.assert_array_equal(np.array(answer["e"], np.float32), encoder.embed(X))
+    result = embedding.post("/embed", json={"series": X.tolist()}).json()
+    np.testing.assert_array_equal(np.array(result["e"], np.float32), encoder.embed(X))
 
 
 def test_series_may_differ_in_length_and_miss_values(embedding, encoder):
     given = [[1.0, None, 3.0, 2.0], [4, 5], [None, 1.5, 2.5]]
-    answer = embedding.post("/embed", json={"series": given}).json()
+    result = embedding.post("/embed", json={"series": given}).json()
     expected = encoder.embed([np.array(values, dtype=float) for values in given])
-    np.testing.assert_array_equal(np.array(answer["e"], np.float32), expected)
+    np.testing.assert_array_equal(np.array(result["e"], np.float32), expected)
 
 
-def test_an_arrow_stream_is_answered_with_one_and_keeps_its_ids(embedding, encoder):
+def test_the_response_to_an_arrow_stream_is_one_and_keeps_its_ids(embedding, encoder):
     X = walks().astype(np.float32)
     table = pa.table({"id": [f"s{i}" for i in range(12)], "values": list(X)})
     response = post_arrow(embedding, stream_of(table))
     assert response.headers["content-type"] == ARROW
-    answer = pa.ipc.open_stream(response.content).read_all()
-    assert answer["id"].to_pylist() == table["id"].to_pylist()
-    np.testing.assert_array_equal(np.array(answer["e"].to_pylist(), np.float32), encoder.embed(X))
+    result = pa.ipc.open_stream(response.content).read_all()
+    assert result["id"].to_pylist() == table["id"].to_pylist()
+    np.testing.assert_array_equal(np.array(result["e"].to_pylist(), np.float32), encoder.embed(X))
 
 
 @pytest.mark.parametrize(
@@ -111,23 +111,23 @@ def test_an_arrow_stream_is_answered_with_one_and_keeps_its_ids(embedding, encod
 def test_every_estimator_has_its_own_endpoint(models, name, endpoint, columns):
     path, body = f"/models/{name}/{endpoint}", {"series": walks(20).tolist()}
     assert models.get("/health").json()["models"][name]["answers"] == path
-    answer = models.post(path, json=body).json()
-    assert answer.keys() == columns
-    assert {len(column) for column in answer.values()} == {20}
+    result = models.post(path, json=body).json()
+    assert result.keys() == columns
+    assert {len(column) for column in result.values()} == {20}
     assert_refused(models.post(path, json={"series": [[[1, 2], [3, 4]]]}), 422, "2 channel(s)")
     assert models.post(f"/models/{name}/embed", json=body).status_code == 404
 
 
 def test_a_regressor_predicts_numbers(models, fitted):
     X = walks(20)
-    answer = models.post("/models/regressor/predict", json={"series": X.tolist()}).json()
-    np.testing.assert_allclose(answer["predicted"], fitted["regressor"].predict(X))
+    result = models.post("/models/regressor/predict", json={"series": X.tolist()}).json()
+    np.testing.assert_allclose(result["predicted"], fitted["regressor"].predict(X))
 
 
 def test_a_clusterer_predicts_clusters(models, fitted):
     X = walks(20)
-    answer = models.post("/models/clusterer/predict", json={"series": X.tolist()}).json()
-    assert answer == {"cluster": fitted["clusterer"].predict(X).tolist()}
+    result = models.post("/models/clusterer/predict", json={"series": X.tolist()}).json()
+    assert result == {"cluster": fitted["clusterer"].predict(X).tolist()}
 
 
 def test_concurrent_clients_share_batches_and_each_gets_its_own_results(embedding, encoder):
@@ -138,44 +138,44 @@ def test_concurrent_clients_share_batches_and_each_gets_its_own_results(embeddin
     before = batches()
     series = [walks(1 + seed % 3, 20 + seed, seed) for seed in range(48)]
     with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(lambda X: embedding.post("/embed", json={"series": X.tolist()}).json(), series))
-    for X, answer in zip(series, answers, strict=True):
-        np.testing.assert_array_equal(np.array(answer["e"], np.float32), encoder.embed(X))
+        results = list(pool.map(lambda X: embedding.post("/embed", json={"series": X.tolist()}).json(), series))
+    for X, result in zip(series, results, strict=True):
+        np.testing.assert_array_equal(np.array(result["e"], np.float32), encoder.embed(X))
     assert batches() - before < 48
 
 
 @pytest.mark.parametrize("strategy", ["probe", "finetune"])
-def test_a_classifier_under_concurrent_requests_answers_as_it_does_serially(models, fitted, strategy):
+def test_a_classifier_predicts_the_same_for_concurrent_and_serial_requests(models, fitted, strategy):
     series = [walks(1 + seed % 3, 20 + seed, seed) for seed in range(32)]
     bodies = [{"series": values.tolist()} for values in series]
     with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(lambda body: models.post(f"/models/{strategy}/predict", json=body).json(), bodies))
-    for values, answer in zip(series, answers, strict=True):
+        results = list(pool.map(lambda body: models.post(f"/models/{strategy}/predict", json=body).json(), bodies))
+    for values, result in zip(series, results, strict=True):
         expected = fitted[strategy].predict_proba(list(values))
-        np.testing.assert_allclose(np.array([answer["p_a"], answer["p_b"]]).T, expected, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(np.array([result["p_a"], result["p_b"]]).T, expected, rtol=0, atol=1e-6)
 
 
 # ---- names of channels --------------------------------------------------------------------------------
 
 
-def probabilities(answer):
-    return np.array([answer["p_ok"], answer["p_worn"]]).T
+def probabilities(result):
+    return np.array([result["p_ok"], result["p_worn"]]).T
 
 
 def test_channels_in_another_order_are_put_in_order(models, fitted):
     X = two_channels()
     body = {"series": X[:, ::-1].tolist(), "channels": ["temperature [C]", "vibration"]}
-    answer = models.post("/models/wear/predict", json=body).json()
-    np.testing.assert_allclose(probabilities(answer), fitted["wear"].predict_proba(X), atol=1e-9)
+    result = models.post("/models/wear/predict", json=body).json()
+    np.testing.assert_allclose(probabilities(result), fitted["wear"].predict_proba(X), atol=1e-9)
     unnamed = models.post("/models/wear/predict", json={"series": X.tolist()}).json()
-    assert unnamed == answer
+    assert unnamed == result
 
 
 def test_columns_of_an_arrow_stream_are_put_in_order(models, fitted):
     X = two_channels()
     table = pa.table({"temperature [C]": list(X[:, 1]), "vibration": list(X[:, 0])})
-    answer = pa.ipc.open_stream(post_arrow(models, stream_of(table), "/models/wear/predict").content).read_all()
-    np.testing.assert_allclose(probabilities(answer.to_pydict()), fitted["wear"].predict_proba(X), atol=1e-9)
+    result = pa.ipc.open_stream(post_arrow(models, stream_of(table), "/models/wear/predict").content).read_all()
+    np.testing.assert_allclose(probabilities(result.to_pydict()), fitted["wear"].predict_proba(X), atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -204,10 +204,10 @@ def test_text_among_the_values_is_refused_also_beside_names(models):
 # ---- several models -----------------------------------------------------------------------------------
 
 
-def test_several_models_in_one_process_answer_at_their_own_paths(models, encoder):
+def test_several_models_in_one_process_have_their_own_paths(models, encoder):
     X = two_channels()
-    answer = models.post("/models/vectors/embed", json={"series": X[:, 0].tolist()}).json()
-    np.testing.assert_array_equal(np.array(answer["e"], np.float32), encoder.embed(X[:, 0]))
+    result = models.post("/models/vectors/embed", json={"series": X[:, 0].tolist()}).json()
+    np.testing.assert_array_equal(np.array(result["e"], np.float32), encoder.embed(X[:, 0]))
     assert models.post("/predict", json={"series": X.tolist()}).status_code == 404
     assert models.post("/models/other/predict", json={"series": X.tolist()}).status_code == 404
     about = models.get("/health").json()["models"]
@@ -304,7 +304,7 @@ def test_too_large_a_body_is_refused(embedding, announced):
 # ---- pressure, time and the end -----------------------------------------------------------------------
 
 
-def test_time_is_limited_for_bodies_and_for_answers(encoder, tmp_path):
+def test_time_is_limited_for_bodies_and_for_responses(encoder, tmp_path):
     with serving(encoder.save(tmp_path / "e"), "--timeout", 0.4, "--batch-wait", 2) as (client, _):
         assert_refused(client.post("/embed", json={"series": [[1, 2]]}), 503, "no response")
         with socket.create_connection((client.base_url.host, client.base_url.port)) as slow:
