@@ -14,7 +14,7 @@ open_directly = urllib.request.build_opener(urllib.request.ProxyHandler({})).ope
 
 @contextlib.contextmanager
 def watched(tab, address):
-    """Fail the test if anything goes wrong in a tab meanwhile, or if it looks beyond its server."""
+    """Fail the test if an error occurs in a tab meanwhile, or a request to another server."""
     troubles = []
     own = (address, "data:", "blob:", "about:")
     listeners = {
@@ -31,15 +31,15 @@ def watched(tab, address):
 
 
 def text(page, selector, pattern):
-    """Wait until an element says what matches a pattern, and return all it says then."""
-    said = page.wait_for_function(
+    """Wait until the text of an element matches a pattern, and return that text."""
+    found = page.wait_for_function(
         """([selector, pattern]) => {
-            const said = document.querySelector(selector)?.textContent ?? "";
-            return new RegExp(pattern).test(said) && [said];
+            const found = document.querySelector(selector)?.textContent ?? "";
+            return new RegExp(pattern).test(found) && [found];
         }""",
         arg=[selector, pattern],
     )
-    return said.json_value()[0]
+    return found.json_value()[0]
 
 
 def assert_one_column_on_a_phone(page, *selectors):

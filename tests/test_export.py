@@ -122,7 +122,7 @@ def encoder():
 
 @pytest.fixture(scope="module")
 def command(encoder, tmp_path_factory):
-    """Return what the command said of a saved encoder, and the file it wrote."""
+    """Return what the command printed about a saved encoder, and the file it wrote."""
     folder = tmp_path_factory.mktemp("encoder")
     path = folder / "new" / "model.onnx"
     done = nutime_export(encoder.save(folder), "-o", path)
@@ -160,6 +160,7 @@ def test_embeddings_agree_for_every_batch_channels_length_and_magnitude(
     np.testing.assert_allclose(file.run(series)["embedding"], encoder.embed(series), rtol=0, atol=TOLERANCE)
 
 
+@settings(max_examples=50)
 @given(
     arrays(
         np.float32,
@@ -230,7 +231,7 @@ def test_shapes_are_named_after_what_they_count(file):
     assert (given.name, given.shape) == ("embedding", ["batch", "64*channels"])
 
 
-def test_the_file_says_what_it_is(file):
+def test_the_file_describes_itself(file):
     assert file.about == {
         "nutime": own_version(),
         "contract": CONTRACT,
@@ -240,9 +241,9 @@ def test_the_file_says_what_it_is(file):
     }
 
 
-def test_the_command_says_what_goes_in_and_what_comes_out(command):
-    said, path = command
-    assert said == f"{path}: series (batch, any channels, length) → embedding\n"
+def test_the_command_prints_inputs_and_outputs(command):
+    printed, path = command
+    assert printed == f"{path}: series (batch, any channels, length) → embedding\n"
 
 
 def test_the_example_reads_the_file_without_nutime_or_torch(command):

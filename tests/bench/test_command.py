@@ -6,20 +6,25 @@ from bench_data import tiny_encoder, write_set
 from nutime.bench.results import ResultFile
 
 
-def test_two_runs_append_each_result_once(nutime, tmp_path):
+def test_two_runs_append_each_result_once_and_several_processes_find_what_one_finds(nutime, tmp_path):
     write_set(tmp_path, "Chinatown")
     write_set(tmp_path, "Coffee")
     tiny_encoder().save(tmp_path / "tiny")
-    out = tmp_path / "results.jsonl"
-    where = ("--weights", tmp_path / "tiny", "--data-dir", tmp_path, "-o", out, "--device", "cpu")
+    out, alone = tmp_path / "results.jsonl", tmp_path / "alone.jsonl"
+    where = ("--weights", tmp_path / "tiny", "--data-dir", tmp_path, "--device", "cpu")
     runs = [
-        nutime("bench", "run", "probe", *where, "--sets", sets, "--jobs", jobs)
-        for sets, jobs in (("Chinatown,Beef", 2), ("Chinatown,Coffee", 1))
+        nutime("bench", "run", "probe", *where, "-o", file, "--sets", sets, "--jobs", jobs)
+        for file, sets, jobs in (
+            (out, "Chinatown,Beef", 2),
+            (out, "Chinatown,Coffee", 1),
+            (alone, "Chinatown,Beef", 1),
+        )
     ]
-    assert [done.code for done in runs] == [0, 0], runs
-    assert "not run: Beef" in runs[0].err
+    assert [done.code for done in runs] == [0, 0, 0], runs
+    assert all("not run: Beef" in runs[index].err for index in (0, 2))
     assert [result.dataset for result in ResultFile(out)] == ["ucr/Chinatown", "ucr/Coffee"]
     assert "probe, honest protocol" in runs[1].out
+    assert next(iter(ResultFile(out))).scores == next(iter(ResultFile(alone))).scores
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,7 @@ def test_a_killed_benchmark_goes_on_with_the_next_set_and_changes_no_number(fold
     assert 0 < finished < len(SETS)
     kept = out.read_bytes().splitlines(keepends=True)[:finished]
 
-    process = start_job(folder, out)
-    assert process.wait() == 0, process.stderr.read()
-    process.communicate()
+    bench_job.work(folder, out)
     lines = out.read_bytes().splitlines(keepends=True)
     assert lines[:finished] == kept
     assert len(lines) == len(SETS)
@@ -129,18 +127,6 @@ def test_missing_and_partial_sets_are_reported_and_the_others_run(folder, tmp_pa
     assert "not found" in state.missing["Beef"]
     assert "expected 28 series" in state.missing["Coffee"]
     assert [result.dataset for result in file] == ["ucr/Chinatown"]
-
-
-def test_several_processes_find_what_one_finds(folder, tmp_path):
-    sets = [*SETS, "Beef"]  # of which there is no file
-    found = []
-    for jobs in (1, 2):
-        file = ResultFile(tmp_path / f"{jobs}.jsonl")
-        state = run("probe", [Probe("nutime-tiny", tiny_encoder())], sets, file, data_dir=str(folder), jobs=jobs)
-        assert state.missing.keys() == {"Beef"}
-        found.append(scores(tmp_path / f"{jobs}.jsonl"))
-    assert found[0] == found[1]
-    assert len(found[0]) == len(SETS)
 
 
 ENDLESS_JOB = """

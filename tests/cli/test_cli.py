@@ -3,6 +3,8 @@ from importlib.metadata import version
 
 import pytest
 
+from nutime.cli import demo
+
 
 @pytest.mark.parametrize(
     "command",
@@ -93,11 +95,15 @@ def test_wrong_usage_is_exit_code_2(nutime, arguments):
     assert nutime(*arguments).code == 2
 
 
-def test_the_demo_prints_accuracies_and_draws(nutime, tmp_path):
+@pytest.mark.parametrize(
+    "sets", [("GunPoint", "BasicMotions"), pytest.param(demo._SETS, marks=pytest.mark.slow)], ids=["two", "all"]
+)
+def test_the_demo_prints_accuracies_and_draws(nutime, tmp_path, monkeypatch, sets):
     pytest.importorskip("aeon")
+    monkeypatch.setattr(demo, "_SETS", sets)
     done = nutime("demo", "-o", tmp_path)
     assert done.code == 0, done.err
-    assert "GunPoint" in done.out
+    assert all(name in done.out for name in sets)
     assert (tmp_path / "demo.png").stat().st_size > 20_000
 
 

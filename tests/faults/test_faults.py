@@ -1,4 +1,4 @@
-"""What happens when the machine fails: nothing that was there is harmed, and what is told is one line.
+"""What happens when the machine fails: existing files are not harmed, and the message is one line.
 
 Faults of pretraining runs (a full disk, a kill, a truncated checkpoint) are in ``tests/pretrain``, truncated
 shards in ``tests/data/test_corpus.py``. ``docs/promises.md`` lists all of them.
@@ -31,11 +31,11 @@ TINY = NuTimeConfig(window=4, length=16, dim=8, depth=1, heads=1, head_dim=8, ml
 
 
 @contextmanager
-def full_disk(room):
-    """Let no file grow beyond ``room`` bytes, which a program sees as it sees a full disk: an OSError."""
+def full_disk(size):
+    """Let no file grow beyond ``size`` bytes: writing more is an OSError, as on a full disk."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
         yield
     finally:
@@ -79,8 +79,8 @@ def test_a_disk_that_fills_up_leaves_the_estimator_that_was_there(tmp_path):
     folder = NuTimeDetector(encoder=NuTime(TINY)).fit(X).save(tmp_path / "model")
     before, expected = everything_in(tmp_path), NuTimeDetector.load(folder).predict(X)
     sizes = sorted(len(content) for content in before.values())
-    for room in (100, sizes[1], sizes[-1] - 1):  # the first, a middle and the last file
-        with full_disk(room), pytest.raises(OSError):  # noqa: PT011
+    for size in (100, sizes[1], sizes[-1] - 1):  # the first, a middle and the last file
+        with full_disk(size), pytest.raises(OSError):  # noqa: PT011
             NuTimeDetector(encoder=NuTime(TINY)).fit(X + 1).save(folder)
         assert everything_in(tmp_path) == before
     assert (NuTimeDetector.load(folder).predict(X) == expected).all()
@@ -150,7 +150,7 @@ def test_a_killed_build_leaves_the_corpus_that_was_there(tmp_path):
 # ---- a clock that jumps ----------------------------------------------------------------------------------
 
 
-def test_the_newest_checkpoint_is_told_by_its_step_whatever_the_clock_said(tmp_path):
+def test_the_newest_checkpoint_is_the_one_of_the_last_step_whatever_its_time(tmp_path):
     for step in (1, 2):
         save_checkpoint(tmp_path, step, {"step": torch.tensor(step)})
     os.utime(checkpoints(tmp_path)[0], (0, 0))  # written after the clock was set back
@@ -182,11 +182,10 @@ def test_without_a_gpu_everything_runs_on_the_processor():
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_asking_for_a_gpu_that_is_not_there_is_one_line(tmp_path):
+def test_a_gpu_that_does_not_exist_is_refused_in_one_line(nutime, tmp_path):
     with CorpusWriter(tmp_path / "corpus") as writer:
         writer.add("noise", np.random.default_rng(0).normal(size=(40, 60)))
-    command = [sys.executable, "-m", "nutime", "pretrain", "corpus", "-o", "run", "--device=cuda", "--steps=1"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert run.returncode == 1
-    assert "Traceback" not in run.stderr
-    assert run.stderr.strip().splitlines()[-1].startswith("nutime: ")
+    run = nutime("pretrain", tmp_path / "corpus", "-o", tmp_path / "run", "--device=cuda", "--steps=1")
+    assert run.code == 1
+    assert "Traceback" not in run.err
+    assert run.err.strip().splitlines()[-1].startswith("nutime: ")

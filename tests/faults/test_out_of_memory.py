@@ -18,7 +18,7 @@ def short(monkeypatch):
 
 
 @pytest.fixture
-def room_for(monkeypatch):
+def limit_memory(monkeypatch):
     """Return a function that limits how many series fit a pass, and the sizes that were tried since."""
     tried = []
     forward = trainer.training_outputs
@@ -47,16 +47,16 @@ def classifier():
     return NuTimeClassifier("finetune", NuTime(TINY), epochs=1, batch_size=16, random_state=0)
 
 
-def test_pieces_halve_until_they_fit_and_stay_so(room_for, waves):
-    tried = room_for(5)
+def test_pieces_halve_until_they_fit_and_stay_so(limit_memory, waves):
+    tried = limit_memory(5)
     classifier().fit(*waves)
     assert tried[:2] == [16, 8]
     first = next(index for index, size in enumerate(tried) if size <= 5)
     assert max(tried[first:]) <= 5
 
 
-def test_a_step_taken_again_is_the_step_that_pieces_of_that_size_take(room_for, waves, monkeypatch):
-    room_for(4)
+def test_a_step_taken_again_is_the_step_that_pieces_of_that_size_take(limit_memory, waves, monkeypatch):
+    limit_memory(4)
     halved = classifier().fit(*waves).predict_proba(waves[0])
     monkeypatch.undo()
     monkeypatch.setattr(trainer, "MIN_STEPS", 4)
@@ -64,7 +64,7 @@ def test_a_step_taken_again_is_the_step_that_pieces_of_that_size_take(room_for, 
     assert np.allclose(classifier().fit(*waves).predict_proba(waves[0]), halved)
 
 
-def test_where_not_even_one_series_fits_the_error_is_told(room_for, waves):
-    room_for(0)
+def test_where_not_even_one_series_fits_the_error_is_raised(limit_memory, waves):
+    limit_memory(0)
     with pytest.raises(torch.OutOfMemoryError):
         classifier().fit(*waves)

@@ -1,4 +1,4 @@
-"""Small files that ask for much: each is refused in one line, in seconds and without the memory it asks for."""
+"""Small files that claim large contents: each is refused in one line, in seconds and with little memory."""
 
 import gzip
 import io
@@ -252,7 +252,7 @@ def saved(classifier, tmp_path):
         ("scalar_dim", 2**30),
     ],
 )
-def test_a_config_that_asks_for_a_giant_is_refused_before_it_is_built(saved, refusal, field, value):
+def test_the_config_of_a_giant_is_refused_before_it_is_built(saved, refusal, field, value):
     path = saved / "encoder" / "config.json"
     document = json.loads(path.read_text())
     document["network"][field] = value
@@ -278,7 +278,7 @@ def test_json_without_end_is_refused(saved, refusal, content):
     ],
     ids=["text", "void", "nested"],
 )
-def test_labels_that_ask_for_gigabytes_are_refused(saved, refusal, classes):
+def test_labels_of_gigabytes_are_refused(saved, refusal, classes):
     path = saved / "estimator.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"classes": classes}))
     assert refusal(storage.load, saved).startswith(f"{path}: not written by nutime, or damaged")

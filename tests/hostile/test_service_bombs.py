@@ -89,7 +89,7 @@ BODIES = {
     "columns that share bytes": (ARROW, shared_columns, "share bytes"),
     "an id for every point": (
         ARROW,
-        lambda: stream_of(id=np.arange(900_000, dtype=np.int32), value=np.zeros(900_000, np.int8)),
+        lambda: stream_of(id=np.arange(200_000, dtype=np.int32), value=np.zeros(200_000, np.int8)),
         "1025 series",
     ),
     "points": (ARROW, lambda: stream_of(value=np.zeros(4_000_000, np.int8)), "4000000 values"),

@@ -1,8 +1,8 @@
 """Two hosts pretrain together by the guide's own command, and one of them dies.
 
 A host is a network namespace of this machine: it has its own address, a cable to the other, and dies when all
-that runs in it is killed. Making one takes root. As the two share a name, ``torchrun`` is told who is who. They
-meet at host 1, which survives; host 2 has the lower address, which makes it the one that logs and saves.
+that runs in it is killed. Making one takes root. As the two share a name, options of ``torchrun`` name the host.
+They meet at host 1, which survives; host 2 has the lower address, which makes it the one that logs and saves.
 """
 
 import json

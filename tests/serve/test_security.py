@@ -7,11 +7,12 @@ import gzip
 import json
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import psutil
 import pytest
-from running import TINY, serving, walks
+from running import TINY, httpx, serving, walks
 
 from nutime import NuTime, NuTimeClassifier
 from nutime.data.series import SeriesSet
@@ -75,19 +76,21 @@ ATTACKS = {
     "empty lists": (with_length(b'{"series": [' + b"[]," * 300_000 + b"[]]}"), b"422"),
     "a number of a million digits": (with_length(b'{"series": [[' + b"9" * 900_000 + b"]]}"), b"4"),
     "endless headers": (message({**HEADERS, "x": "a" * 200_000}), b"400"),
-    "a slow body": (message({**HEADERS, "content-length": 100}, b"{"), b"408"),
-    "slow chunks": (message({**HEADERS, "transfer-encoding": "chunked"}, b"5\r\n{"), b"408"),
-    "slow headers": (b"POST /predict HTTP/1.1\r\nhost: loc", b""),
     "no request": (b"\x16\x03\x01\x02\x00\x01", b"400"),
     "a path out of the service": (path(b"/../../etc/passwd"), b"404"),
     "an encoded path": (path(b"/%2e%2e/%2e%2e/etc/passwd"), b"404"),
     "a path with markup": (path(b"/<script>alert(1)</script>"), b"404"),
     "an absolute address": (path(b"http://evil.example/"), b"4"),
 }
+SLOW_ATTACKS = {
+    "a slow body": (message({**HEADERS, "content-length": 100}, b"{"), b"408"),
+    "slow chunks": (message({**HEADERS, "transfer-encoding": "chunked"}, b"5\r\n{"), b"408"),
+    "slow headers": (b"POST /predict HTTP/1.1\r\nhost: loc", b""),
+}
 
 
 def attack(client, content):
-    """Return the status of the answer, empty if the connection was closed without one."""
+    """Return the status of the response, empty if the connection was closed without one."""
     with socket.create_connection((client.base_url.host, client.base_url.port), timeout=SECONDS) as connection:
         received = b""
         try:
@@ -101,14 +104,22 @@ def attack(client, content):
     return received.split(b" ", 2)[1] if received else b""
 
 
+def assert_refused_soon(client, content, status):
+    start = time.monotonic()
+    received = attack(client, content)
+    assert time.monotonic() - start < SECONDS
+    assert received == status or (received.startswith(status) and len(status) < 3)
+    assert client.get("/health").status_code == 200
+
+
 @pytest.mark.parametrize(("content", "status"), ATTACKS.values(), ids=ATTACKS)
 def test_an_attack_is_refused_soon(service, content, status):
-    client, _ = service
-    start = time.monotonic()
-    answered = attack(client, content)
-    assert time.monotonic() - start < SECONDS
-    assert answered == status or (answered.startswith(status) and len(status) < 3)
-    assert client.get("/health").status_code == 200
+    assert_refused_soon(service[0], content, status)
+
+
+def test_slow_attacks_are_ended_by_a_timeout(service):
+    with ThreadPoolExecutor(len(SLOW_ATTACKS)) as pool:
+        list(pool.map(lambda parts: assert_refused_soon(service[0], *parts), SLOW_ATTACKS.values()))
 
 
 def test_memory_is_free_again_after_all_attacks(service):
@@ -120,10 +131,34 @@ def test_memory_is_free_again_after_all_attacks(service):
         return process.memory_info().rss
 
     before = used()
-    for content, status in ATTACKS.values():
-        if status != b"408":  # these wait
-            attack(client, content)
+    for content, _ in ATTACKS.values():
+        attack(client, content)
     assert used() < 1.1 * before
+
+
+def test_a_token_is_required_on_every_path(service):
+    client, _ = service
+    with httpx.Client(base_url=client.base_url) as without_token:
+        for name in ("/", "/docs", "/health", "/ready", "/metrics", "/openapi.json", "/nowhere"):
+            refused = without_token.get(name)
+            assert refused.status_code == 401, name
+            assert refused.headers["www-authenticate"] == "Bearer"
+    assert client.get("/docs").status_code == 200
+
+
+def test_health_and_readiness_name_model_classes_channels_and_version(service):
+    client, _ = service
+    for name, status in (("/health", "ok"), ("/ready", "ready")):
+        about = client.get(name).json()
+        assert about.pop("version")
+        assert about == {
+            "status": status,
+            "model": "NuTimeClassifier",
+            "answers": "/predict",
+            "channels": 2,
+            "channel_names": [MARKUP, "b"],
+            "classes": [MARKUP, "ok"],
+        }
 
 
 def test_markup_in_names_is_text(service):
@@ -132,7 +167,6 @@ def test_markup_in_names_is_text(service):
     assert about.headers["content-type"] == "application/json"
     assert about.headers["x-content-type-options"] == "nosniff"
     assert about.json()["classes"] == [MARKUP, "ok"]
-    assert about.json()["channel_names"] == [MARKUP, "b"]
     assert "<script" not in client.get("/docs").text
     refused = client.post("/predict", json={"series": [[[1], [2]]], "channels": [MARKUP, "<img src=x>"]})
     assert (refused.status_code, refused.headers["content-type"]) == (422, "application/json")

@@ -1,4 +1,4 @@
-"""The service in a real process on a free port."""
+"""The service in a real process on a free port. Tests share processes, which take seconds to start."""
 
 import json
 import signal
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from running import PROGRAM, TINY, serving, stream_of, walks
+from running import TINY, serving, stream_of, walks
 
 from nutime import NuTime, NuTimeClassifier, NuTimeClusterer, NuTimeDetector, NuTimeRegressor
 from nutime.data.series import SeriesSet
@@ -36,6 +36,37 @@ def embedding(encoder, tmp_path_factory):
         yield client
 
 
+@pytest.fixture(scope="module")
+def fitted(encoder):
+    """Return one model of each kind, by name; the channels of "wear" have names."""
+    X, y = walks(20), ["a", "b"] * 10
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nutime.finetune.train.MIN_STEPS", 5)
+        finetuned = NuTimeClassifier("finetune", encoder, random_state=0, epochs=5).fit(X, y)
+    named = SeriesSet(list(two_channels()), channel_names=["vibration", "temperature [C]"])
+    return {
+        "probe": NuTimeClassifier(encoder=encoder).fit(X, y),
+        "finetune": finetuned,
+        "detector": NuTimeDetector(encoder=encoder).fit(X),
+        "regressor": NuTimeRegressor(encoder=encoder).fit(X, X.mean(axis=1)),
+        "clusterer": NuTimeClusterer(2, encoder, random_state=0).fit(X),
+        "wear": NuTimeClassifier(encoder=encoder).fit(named, ["ok", "worn"] * 8),
+        "vectors": encoder,
+    }
+
+
+@pytest.fixture(scope="module")
+def models(fitted, tmp_path_factory):
+    """Return a client of one service with all fitted models."""
+    folder = tmp_path_factory.mktemp("models")
+    with serving(*(f"{name}={model.save(folder / name)}" for name, model in fitted.items())) as (client, _):
+        yield client
+
+
+def two_channels():
+    return np.stack([walks(16, seed=0), walks(16, seed=1) * 30], axis=1)
+
+
 def post_arrow(client, body, path="/embed"):
     return client.post(path, content=body, headers={"content-type": ARROW})
 
@@ -47,63 +78,56 @@ def assert_refused(response, status, words=""):
     assert words in detail
 
 
-# ---- answers ------------------------------------------------------------------------------------------
+# ---- responses ----------------------------------------------------------------------------------------
 
 
 def test_json_series_are_embedded_as_the_encoder_does(embedding, encoder):
     X = walks()
-    answer = embedding.post("/embed", json={"series": X.tolist()}).json()
-    np.testing.assert_array_equal(np.array(answer["e"], np.float32), encoder.embed(X))
+    result = embedding.post("/embed", json={"series": X.tolist()}).json()
+    np.testing.assert_array_equal(np.array(result["e"], np.float32), encoder.embed(X))
 
 
 def test_series_may_differ_in_length_and_miss_values(embedding, encoder):
     given = [[1.0, None, 3.0, 2.0], [4, 5], [None, 1.5, 2.5]]
-    answer = embedding.post("/embed", json={"series": given}).json()
+    result = embedding.post("/embed", json={"series": given}).json()
     expected = encoder.embed([np.array(values, dtype=float) for values in given])
-    np.testing.assert_array_equal(np.array(answer["e"], np.float32), expected)
+    np.testing.assert_array_equal(np.array(result["e"], np.float32), expected)
 
 
-def test_an_arrow_stream_is_answered_with_one_and_keeps_its_ids(embedding, encoder):
+def test_the_response_to_an_arrow_stream_is_one_and_keeps_its_ids(embedding, encoder):
     X = walks().astype(np.float32)
     table = pa.table({"id": [f"s{i}" for i in range(12)], "values": list(X)})
     response = post_arrow(embedding, stream_of(table))
     assert response.headers["content-type"] == ARROW
-    answer = pa.ipc.open_stream(response.content).read_all()
-    assert answer["id"].to_pylist() == table["id"].to_pylist()
-    np.testing.assert_array_equal(np.array(answer["e"].to_pylist(), np.float32), encoder.embed(X))
+    result = pa.ipc.open_stream(response.content).read_all()
+    assert result["id"].to_pylist() == table["id"].to_pylist()
+    np.testing.assert_array_equal(np.array(result["e"].to_pylist(), np.float32), encoder.embed(X))
 
 
-def test_every_estimator_has_its_own_endpoint(encoder, tmp_path):
-    X, y = walks(20), ["a", "b"] * 10
-    estimators = {
-        "/predict": (NuTimeClassifier(encoder=encoder).fit(X, y), {"predicted", "p_a", "p_b"}),
-        "/detect": (NuTimeDetector(encoder=encoder).fit(X), {"score", "is_anomaly"}),
-    }
-    for path, (estimator, names) in estimators.items():
-        with serving(estimator.save(tmp_path / path[1:])) as (client, _):
-            assert client.get("/health").json()["answers"] == path
-            answer = client.post(path, json={"series": X.tolist()}).json()
-            assert answer.keys() == names
-            assert {len(column) for column in answer.values()} == {20}
-            assert_refused(client.post(path, json={"series": [[[1, 2], [3, 4]]]}), 422, "2 channel(s)")
-            assert client.post("/embed", json={"series": X.tolist()}).status_code == 404
+@pytest.mark.parametrize(
+    ("name", "endpoint", "columns"),
+    [("probe", "predict", {"predicted", "p_a", "p_b"}), ("detector", "detect", {"score", "is_anomaly"})],
+)
+def test_every_estimator_has_its_own_endpoint(models, name, endpoint, columns):
+    path, body = f"/models/{name}/{endpoint}", {"series": walks(20).tolist()}
+    assert models.get("/health").json()["models"][name]["answers"] == path
+    result = models.post(path, json=body).json()
+    assert result.keys() == columns
+    assert {len(column) for column in result.values()} == {20}
+    assert_refused(models.post(path, json={"series": [[[1, 2], [3, 4]]]}), 422, "2 channel(s)")
+    assert models.post(f"/models/{name}/embed", json=body).status_code == 404
 
 
-def test_a_regressor_predicts_numbers(encoder, tmp_path):
+def test_a_regressor_predicts_numbers(models, fitted):
     X = walks(20)
-    regressor = NuTimeRegressor(encoder=encoder).fit(X, X.mean(axis=1))
-    with serving(regressor.save(tmp_path / "model")) as (client, _):
-        answer = client.post("/predict", json={"series": X.tolist()}).json()
-    np.testing.assert_allclose(answer["predicted"], regressor.predict(X))
+    result = models.post("/models/regressor/predict", json={"series": X.tolist()}).json()
+    np.testing.assert_allclose(result["predicted"], fitted["regressor"].predict(X))
 
 
-@pytest.mark.slow
-def test_a_clusterer_predicts_clusters(encoder, tmp_path):
+def test_a_clusterer_predicts_clusters(models, fitted):
     X = walks(20)
-    clusterer = NuTimeClusterer(2, encoder, random_state=0).fit(X)
-    with serving(clusterer.save(tmp_path / "model")) as (client, _):
-        answer = client.post("/predict", json={"series": X.tolist()}).json()
-    assert answer == {"cluster": clusterer.predict(X).tolist()}
+    result = models.post("/models/clusterer/predict", json={"series": X.tolist()}).json()
+    assert result == {"cluster": fitted["clusterer"].predict(X).tolist()}
 
 
 def test_concurrent_clients_share_batches_and_each_gets_its_own_results(embedding, encoder):
@@ -114,62 +138,44 @@ def test_concurrent_clients_share_batches_and_each_gets_its_own_results(embeddin
     before = batches()
     series = [walks(1 + seed % 3, 20 + seed, seed) for seed in range(48)]
     with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(lambda X: embedding.post("/embed", json={"series": X.tolist()}).json(), series))
-    for X, answer in zip(series, answers, strict=True):
-        np.testing.assert_array_equal(np.array(answer["e"], np.float32), encoder.embed(X))
+        results = list(pool.map(lambda X: embedding.post("/embed", json={"series": X.tolist()}).json(), series))
+    for X, result in zip(series, results, strict=True):
+        np.testing.assert_array_equal(np.array(result["e"], np.float32), encoder.embed(X))
     assert batches() - before < 48
 
 
 @pytest.mark.parametrize("strategy", ["probe", "finetune"])
-def test_a_classifier_under_concurrent_requests_answers_as_it_does_serially(
-    encoder, tmp_path, strategy, monkeypatch
-):
-    monkeypatch.setattr("nutime.finetune.train.MIN_STEPS", 5)
-    X, y = walks(20), ["a", "b"] * 10
-    params = {"epochs": 5} if strategy == "finetune" else {}
-    classifier = NuTimeClassifier(strategy, encoder, random_state=0, **params).fit(X, y)
+def test_a_classifier_predicts_the_same_for_concurrent_and_serial_requests(models, fitted, strategy):
     series = [walks(1 + seed % 3, 20 + seed, seed) for seed in range(32)]
-    with serving(classifier.save(tmp_path / "model")) as (client, _), ThreadPoolExecutor(16) as pool:
-        bodies = [{"series": values.tolist()} for values in series]
-        answers = list(pool.map(lambda body: client.post("/predict", json=body).json(), bodies))
-    for values, answer in zip(series, answers, strict=True):
-        expected = classifier.predict_proba(list(values))
-        np.testing.assert_allclose(np.array([answer["p_a"], answer["p_b"]]).T, expected, rtol=0, atol=1e-6)
+    bodies = [{"series": values.tolist()} for values in series]
+    with ThreadPoolExecutor(16) as pool:
+        results = list(pool.map(lambda body: models.post(f"/models/{strategy}/predict", json=body).json(), bodies))
+    for values, result in zip(series, results, strict=True):
+        expected = fitted[strategy].predict_proba(list(values))
+        np.testing.assert_allclose(np.array([result["p_a"], result["p_b"]]).T, expected, rtol=0, atol=1e-6)
 
 
 # ---- names of channels --------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def named(encoder, tmp_path_factory):
-    """Return a classifier with named channels and a client of two services in one process."""
-    X = np.stack([walks(16, seed=0), walks(16, seed=1) * 30], axis=1)
-    data = SeriesSet(list(X), channel_names=["vibration", "temperature [C]"])
-    classifier = NuTimeClassifier(encoder=encoder).fit(data, ["ok", "worn"] * 8)
-    folder = tmp_path_factory.mktemp("models")
-    models = f"wear={classifier.save(folder / 'wear')}", f"vectors={encoder.save(folder / 'vectors')}"
-    with serving(*models) as (client, _):
-        yield classifier, X, client
+def probabilities(result):
+    return np.array([result["p_ok"], result["p_worn"]]).T
 
 
-def probabilities(answer):
-    return np.array([answer["p_ok"], answer["p_worn"]]).T
-
-
-def test_channels_in_another_order_are_put_in_order(named):
-    classifier, X, client = named
+def test_channels_in_another_order_are_put_in_order(models, fitted):
+    X = two_channels()
     body = {"series": X[:, ::-1].tolist(), "channels": ["temperature [C]", "vibration"]}
-    answer = client.post("/models/wear/predict", json=body).json()
-    np.testing.assert_allclose(probabilities(answer), classifier.predict_proba(X), atol=1e-9)
-    unnamed = client.post("/models/wear/predict", json={"series": X.tolist()}).json()
-    assert unnamed == answer
+    result = models.post("/models/wear/predict", json=body).json()
+    np.testing.assert_allclose(probabilities(result), fitted["wear"].predict_proba(X), atol=1e-9)
+    unnamed = models.post("/models/wear/predict", json={"series": X.tolist()}).json()
+    assert unnamed == result
 
 
-def test_columns_of_an_arrow_stream_are_put_in_order(named):
-    classifier, X, client = named
+def test_columns_of_an_arrow_stream_are_put_in_order(models, fitted):
+    X = two_channels()
     table = pa.table({"temperature [C]": list(X[:, 1]), "vibration": list(X[:, 0])})
-    answer = pa.ipc.open_stream(post_arrow(client, stream_of(table), "/models/wear/predict").content).read_all()
-    np.testing.assert_allclose(probabilities(answer.to_pydict()), classifier.predict_proba(X), atol=1e-9)
+    result = pa.ipc.open_stream(post_arrow(models, stream_of(table), "/models/wear/predict").content).read_all()
+    np.testing.assert_allclose(probabilities(result.to_pydict()), fitted["wear"].predict_proba(X), atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -184,41 +190,39 @@ def test_columns_of_an_arrow_stream_are_put_in_order(named):
     ],
     ids=str,
 )
-def test_other_names_are_refused_and_the_difference_is_named(named, channels, words):
-    _, X, client = named
-    body = {"series": X.tolist(), "channels": channels}
-    assert_refused(client.post("/models/wear/predict", json=body), 422, words)
+def test_other_names_are_refused_and_the_difference_is_named(models, channels, words):
+    body = {"series": two_channels().tolist(), "channels": channels}
+    assert_refused(models.post("/models/wear/predict", json=body), 422, words)
 
 
-def test_text_among_the_values_is_refused_also_beside_names(named):
+def test_text_among_the_values_is_refused_also_beside_names(models):
     body = b'{"series": [[["1"], [2]]], "channels": ["vibration", "temperature [C]"]}'
-    response = named[2].post("/models/wear/predict", content=body, headers={"content-type": "application/json"})
+    response = models.post("/models/wear/predict", content=body, headers={"content-type": "application/json"})
     assert_refused(response, 422, "numbers and null only")
 
 
 # ---- several models -----------------------------------------------------------------------------------
 
 
-def test_several_models_in_one_process_answer_at_their_own_paths(named, encoder):
-    _, X, client = named
-    answer = client.post("/models/vectors/embed", json={"series": X[:, 0].tolist()}).json()
-    np.testing.assert_array_equal(np.array(answer["e"], np.float32), encoder.embed(X[:, 0]))
-    assert client.post("/predict", json={"series": X.tolist()}).status_code == 404
-    assert client.post("/models/other/predict", json={"series": X.tolist()}).status_code == 404
-    about = client.get("/health").json()["models"]
+def test_several_models_in_one_process_have_their_own_paths(models, encoder):
+    X = two_channels()
+    result = models.post("/models/vectors/embed", json={"series": X[:, 0].tolist()}).json()
+    np.testing.assert_array_equal(np.array(result["e"], np.float32), encoder.embed(X[:, 0]))
+    assert models.post("/predict", json={"series": X.tolist()}).status_code == 404
+    assert models.post("/models/other/predict", json={"series": X.tolist()}).status_code == 404
+    about = models.get("/health").json()["models"]
     assert about["wear"]["answers"] == "/models/wear/predict"
     assert about["wear"]["channel_names"] == ["vibration", "temperature [C]"]
     assert about["vectors"]["model"] == "NuTime"
-    assert client.get("/ready").json()["status"] == "ready"
-    assert "/models/wear/predict" in client.get("/docs").text
+    assert models.get("/ready").json()["status"] == "ready"
+    assert "/models/wear/predict" in models.get("/docs").text
 
 
 @pytest.mark.parametrize("models", [["a", "b"], ["a=x", "a=y"], ["a=x", "../b=y"], ["a="]], ids=" ".join)
-def test_several_models_need_different_names(models):
-    command = [sys.executable, "-c", PROGRAM, *models]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "different names" in done.stderr
+def test_several_models_need_different_names(nutime, models):
+    done = nutime("serve", *models)
+    assert done.code == 2
+    assert "different names" in done.err
 
 
 # ---- refusals -----------------------------------------------------------------------------------------
@@ -300,20 +304,7 @@ def test_too_large_a_body_is_refused(embedding, announced):
 # ---- pressure, time and the end -----------------------------------------------------------------------
 
 
-def test_a_request_beyond_the_limit_is_answered_with_retry_after(encoder, tmp_path):
-    with serving(encoder.save(tmp_path / "e"), "--max-requests", 2, "--batch-wait", 0.5) as (client, _):
-        body = {"series": walks().tolist()}
-        with ThreadPoolExecutor(8) as pool:
-            responses = list(pool.map(lambda _: client.post("/embed", json=body), range(8)))
-        statuses = [response.status_code for response in responses]
-        assert set(statuses) == {200, 429}
-        refused = responses[statuses.index(429)]
-        assert_refused(refused, 429)
-        assert int(refused.headers["retry-after"]) >= 1
-        assert client.post("/embed", json=body).status_code == 200
-
-
-def test_time_is_limited_for_bodies_and_for_answers(encoder, tmp_path):
+def test_time_is_limited_for_bodies_and_for_responses(encoder, tmp_path):
     with serving(encoder.save(tmp_path / "e"), "--timeout", 0.4, "--batch-wait", 2) as (client, _):
         assert_refused(client.post("/embed", json={"series": [[1, 2]]}), 503, "no response")
         with socket.create_connection((client.base_url.host, client.base_url.port)) as slow:
@@ -323,26 +314,48 @@ def test_time_is_limited_for_bodies_and_for_answers(encoder, tmp_path):
         assert client.get("/health").status_code == 200
 
 
-def test_sigterm_lets_waiting_requests_finish(encoder, tmp_path):
-    with serving(encoder.save(tmp_path / "e"), "--batch-wait", 1.5) as (client, process):
-        with ThreadPoolExecutor(4) as pool:
-            waiting = [pool.submit(client.post, "/embed", json={"series": [[1, 2, 3]]}) for _ in range(4)]
-            while "nutime_waiting_series 4" not in client.get("/metrics").text:
+def test_a_request_beyond_the_limit_gets_retry_after_and_sigterm_lets_waiting_ones_finish(encoder, tmp_path):
+    body = {"series": [[1, 2, 3]]}
+    limits = ("--max-requests", 2, "--batch-wait", 1)
+    with serving(encoder.save(tmp_path / "e"), *limits) as (client, process), ThreadPoolExecutor(2) as pool:
+
+        def two_waiting():
+            requests = [pool.submit(client.post, "/embed", json=body) for _ in range(2)]
+            while "nutime_waiting_series 2" not in client.get("/metrics").text:
                 time.sleep(0.02)
-            process.send_signal(signal.SIGTERM)
-            assert [answer.result().status_code for answer in waiting] == [200] * 4
+            return requests
+
+        first = two_waiting()
+        refused = client.post("/embed", json=body)
+        assert_refused(refused, 429)
+        assert int(refused.headers["retry-after"]) >= 1
+        assert [request.result().status_code for request in first] == [200, 200]
+        second = two_waiting()
+        process.send_signal(signal.SIGTERM)
+        assert [request.result().status_code for request in second] == [200, 200]
         assert process.wait(10) == 0
 
 
-def test_a_port_that_is_taken_is_named(encoder, tmp_path):
+def test_a_port_that_is_taken_is_named(nutime, encoder, tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        command = [sys.executable, "-c", PROGRAM, encoder.save(tmp_path / "e"), "--port", str(port)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert f"127.0.0.1 port {port}: Address already in use" in done.stderr
+        done = nutime("serve", encoder.save(tmp_path / "e"), "--port", port)
+    assert done.code == 1
+    assert f"127.0.0.1 port {port}: Address already in use" in done.err
+
+
+def test_a_body_is_sent_without_waiting_for_the_acknowledgement_of_its_headers(
+    nutime, encoder, tmp_path, monkeypatch
+):
+    def accept_one(self, sockets):
+        (listener,) = sockets
+        with listener, socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    monkeypatch.setattr("uvicorn.Server.run", accept_one)
+    assert nutime("serve", encoder.save(tmp_path / "e"), "--port", 0).code == 0
 
 
 # ---- operators ----------------------------------------------------------------------------------------
