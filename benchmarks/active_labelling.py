@@ -29,7 +29,8 @@ from sklearn.utils.extmath import softmax
 
 from nutime.atomic import replace_file
 from nutime.encoder import NuTime
-from nutime.figures.style import COLOURS, LINES, panels, save, styled
+from nutime.figures.labelling import SHARE, draw_labelling, labels_needed
+from nutime.figures.style import save
 from nutime.finetune.linear import LinearProbe, fit_logistic
 from nutime.labelling.selection import Space, margin_uncertainty
 
@@ -41,7 +42,7 @@ SETS = (
     *("SmallKitchenAppliances", "SmoothSubspace", "Strawberry", "SwedishLeaf", "SyntheticControl", "Trace"),
     *("TwoPatterns", "WormsTwoClass"),
 )
-SEEDS, SHARE, POOL_SHARE, STEP = 10, 0.95, 0.9, 6
+SEEDS, POOL_SHARE, STEP = 10, 0.9, 6
 SLACK = 1e4  # of the solver: a class without a label has no finite solution
 
 
@@ -114,54 +115,13 @@ def simulate(train, y_train, test, y_test):
     return {"full": full, "n_classes": n_classes, "n_train": len(train), "labels": counts, **curves}
 
 
-def needed(labels, curve, target):
-    """Return the number of labels at which a curve first reaches a target; all of them if it never does."""
-    above = np.flatnonzero(np.array(curve) >= target)
-    if not len(above):
-        return float(labels[-1])
-    index = above[0]
-    if index == 0:
-        return float(labels[0])
-    share = (target - curve[index - 1]) / (curve[index] - curve[index - 1])
-    return labels[index - 1] + share * (labels[index] - labels[index - 1])
-
-
-def needed_by_both(result):
-    """Return the labels that random choice and ``suggest`` need."""
-    return [needed(result["labels"], result[method], SHARE * result["full"]) for method in ("random", "suggest")]
-
-
-@styled
-def draw(results):
-    """Draw the mean accuracy against labels per class, and the labels needed on each set."""
-    figure, (curves, pairs) = panels(1, 2, width=4, height=3.2)
-    grid = np.geomspace(1, 30, 60)
-    for method, colour, line in zip(("suggest", "random"), COLOURS, LINES, strict=False):
-        shares = [
-            np.interp(grid * r["n_classes"], r["labels"], np.array(r[method]) / r["full"])
-            for r in results.values()
-        ]
-        curves.plot(grid, np.mean(shares, axis=0), color=colour, linestyle=line, label=method)
-    curves.axhline(SHARE, linewidth=0.6, color=COLOURS[3])
-    curves.set(xscale="log", xlabel="labels per class", title="test accuracy / accuracy of all labels, mean")
-    curves.grid(True)
-    curves.legend()
-    random, chosen = np.array([needed_by_both(result) for result in results.values()]).T
-    pairs.scatter(random, chosen, s=14, color=COLOURS[0])
-    ends = [1.5, 1.2 * max(random.max(), chosen.max())]
-    pairs.plot(ends, ends, linewidth=0.6, color=COLOURS[3])
-    pairs.set(xscale="log", yscale="log", xlabel="labels by random choice", ylabel="labels by suggest")
-    pairs.set_title(f"labels to {SHARE:.0%} of it, one point per set")
-    return figure
-
-
 def summarise(results):
     """Return a table as Markdown."""
     lines = ["| set | training series | classes | accuracy, all labels | random | suggest | ratio |"]
     lines.append("| --- " * 7 + "|")
     ratios = []
     for name, result in sorted(results.items()):
-        random, chosen = needed_by_both(result)
+        random, chosen = labels_needed(result, "random"), labels_needed(result, "suggest")
         ratios.append(chosen / random)
         facts = f"{result['n_train']} | {result['n_classes']} | {result['full']:.3f}"
         lines.append(f"| {name} | {facts} | {random:.0f} | {chosen:.0f} | {ratios[-1]:.2f} |")
@@ -209,7 +169,7 @@ def main():
         print(name, f"{time.monotonic() - start:.0f} s", flush=True)
     table = summarise(results)
     (given.out / "active_labelling.md").write_text(table)
-    save(draw(results), given.out, "active_labelling")
+    save(draw_labelling(results), given.out, "active_labelling")
     print(table)
 
 

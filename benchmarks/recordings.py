@@ -26,7 +26,7 @@ from joblib import Memory
 from nutime.encoder import NuTime
 from nutime.recordings import scanner, segmenter
 from nutime.recordings.index import RecordingIndex
-from nutime.recordings.metrics import covering, tsb_ad_window, vus_pr
+from nutime.recordings.metrics import covering, label_intervals, tsb_ad_window, vus_pr
 from nutime.recordings.scanner import NuTimeScanner
 from nutime.recordings.search import find
 from nutime.recordings.segmenter import NuTimeSegmenter
@@ -43,13 +43,13 @@ def published(path: Path) -> dict[str, dict[str, float]]:
 
 def show(title: str, table: dict[str, dict[str, float]]) -> None:
     columns = list(next(iter(table.values())))
-    print(f"\n{title}\n{'':40s}" + "".join(f"{name:>16s}" for name in columns))
+    print(f"\n{title}\n{'':40s}" + "".join(f"{name:>19s}" for name in columns))
     rows = list(table.values())
     half = len(rows) // 2
     for name, row in table.items():
-        print(f"{name[:40]:40s}" + "".join(f"{value:16.3f}" for value in row.values()))
+        print(f"{name[:40]:40s}" + "".join(f"{value:19.3f}" for value in row.values()))
     for name, part in (("mean, first half", rows[:half]), ("mean, second half", rows[half:]), ("mean", rows)):
-        print(f"{name:40s}" + "".join(f"{np.mean([row[c] for row in part]):16.3f}" for c in columns), flush=True)
+        print(f"{name:40s}" + "".join(f"{np.mean([row[c] for row in part]):19.3f}" for c in columns), flush=True)
 
 
 def segmentation(folder: Path, encoder: NuTime) -> None:
@@ -71,23 +71,34 @@ def anomaly(folder: Path, encoder: NuTime) -> None:
     reported = published(folder / "published_vus_pr.csv")
     methods = reported[min(reported)]
     best = sorted(methods, key=lambda name: -np.mean([row[name] for row in reported.values()]))[:4]
-    table = {}
+    table, found = {}, {}
     for path in sorted(folder.glob("*.npz")):
         data = np.load(path)
-        value, label = data["value"].ravel(), data["label"].ravel()
+        value, label = data["value"].ravel(), data["label"].ravel().astype(bool)
         window = tsb_ad_window(value)
-        row = {}
+        row, found[path.stem] = {}, {}
         for name, model in (("nutime", encoder), ("raw windows", None)):
-            row[name] = vus_pr(label, NuTimeScanner(encoder=model).fit_predict(value), window)
+            scanner = NuTimeScanner(encoder=model)
+            score = scanner.fit_predict(value)
+            row[name] = vus_pr(label, score, window)
+            above = score > scanner.threshold_
+            found[path.stem] |= {
+                f"{name}, found": np.mean([above[a:b].any() for a, b in label_intervals(label)]),
+                f"{name}, false": above[~label].mean(),
+            }
         row["raw, period"] = vus_pr(
             label, NuTimeScanner(min(window, len(value) // 4), None).fit_predict(value), window
         )
         table[path.stem] = row | {name: reported[path.stem][name] for name in best}
     show("VUS-PR", table)
+    show("Share of anomalies found and of normal points above the threshold, no reference, 1 % requested", found)
 
 
 def false_alarms(folder: Path, encoder: NuTime) -> None:
-    """Fit on the first half of the normal prefix that TSB-AD names, count alarms in its second half."""
+    """Fit on the first half of the normal prefix that TSB-AD names, count alarms in its second half.
+
+    And compare all of the prefix with itself.
+    """
     rates = (0.05, 0.01)
     table = {}
     for path in sorted(folder.parent.glob("anomaly/*.npz")):
@@ -100,6 +111,7 @@ def false_alarms(folder: Path, encoder: NuTime) -> None:
         for rate in rates:
             scanner = NuTimeScanner(encoder=encoder, false_alarm_rate=rate).fit(known)
             row[f"{rate:.0%} requested"] = (scanner.predict(new) > scanner.threshold_).mean()
+            row[f"{rate:.0%}, itself"] = (scanner.fit_predict(value) > scanner.threshold_).mean()
         table[path.stem] = row
     show("Share of normal points above the threshold", table)
 

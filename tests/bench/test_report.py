@@ -19,6 +19,7 @@ from nutime.bench.report import build_report, write_report
 from nutime.bench.results import Result, collect, overall, read_results, seed_means
 from nutime.bench.statistics import Estimate
 from nutime.cli import bench_report
+from nutime.figures.labelling import labels_needed
 
 VERSIONS = {"nutime": "0", "torch": "invented"}
 SETS = ("ucr/Adiac", "ucr/Beef", "ucr/Coffee", "ucr/Meat", "ucr/Wine", "ucr/Yoga")
@@ -426,6 +427,38 @@ def test_what_is_wrong_with_the_results_is_one_line(tmp_path, make, message):
         write_report(make(tmp_path), tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+def simulation(random, suggest):
+    return {
+        "full": 1.0,
+        "n_classes": 2,
+        "n_train": 50,
+        "labels": [2, 4, 8, 16],
+        "random": random,
+        "suggest": suggest,
+    }
+
+
+def test_simulated_labelling_has_a_figure_and_names_the_sets_that_need_more_labels(tmp_path):
+    slow, fast = [0.5, 0.6, 0.8, 0.95], [0.5, 0.95, 0.96, 0.96]
+    simulations = {"Meat": simulation(slow, fast), "Wine": simulation(slow, fast), "Ham": simulation(fast, slow)}
+    path = tmp_path / "labelling.json"
+    path.write_text(json.dumps(simulations))
+    written = write_report([write(tmp_path / "r.jsonl", OURS[:1])], tmp_path / "out", path)
+    text = written.markdown.read_text()
+    assert (
+        "0.25 in the median of 3 UCR training splits, fewer on 2. `suggest` needs more on Ham (4.00 times)."
+        in text
+    )
+    assert (tmp_path / "out" / "figures" / "labelling.svg").is_file()
+    assert "<figcaption>Simulated labelling" in written.html.read_text()
+
+
+def test_labels_needed_are_interpolated_between_the_numbers_simulated():
+    assert labels_needed(simulation([0.5, 0.9, 1.0, 1.0], [0.95, 1, 1, 1]), "random") == pytest.approx(6)
+    assert labels_needed(simulation([0.5, 0.9, 1.0, 1.0], [0.95, 1, 1, 1]), "suggest") == 2
+    assert labels_needed(simulation([0.5, 0.6, 0.7, 0.8], [0.95, 1, 1, 1]), "random") == 16
 
 
 def test_the_command_writes_both_and_prints_their_paths(tmp_path):

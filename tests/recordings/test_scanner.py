@@ -60,6 +60,44 @@ def test_false_alarms_on_new_recordings_are_about_as_rare_as_requested():
     assert rate / 2 < np.mean(alarms) < rate * 2
 
 
+def test_a_recording_that_continues_the_trend_of_its_reference_has_few_alarms():
+    alarms = []
+    for seed in range(5):
+        recording = normal(2000, seed) + np.linspace(0, 16, 2000)
+        with pytest.warns(UserWarning, match="the reference has a trend"):
+            scanner = NuTimeScanner(encoder=None, false_alarm_rate=0.05).fit(recording[:1000])
+        alarms.append((scanner.predict(recording[1000:]) > scanner.threshold_).mean())
+    assert np.mean(alarms) < 0.15
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "shift", [np.arange(2000) // 1000, np.arange(2000) // 250 % 2, np.arange(2000) % 500 / 500]
+)
+def test_a_reference_that_changes_once_or_returns_has_no_trend(shift):
+    scanner = NuTimeScanner(encoder=None).fit(normal(2000, 0) + 4 * shift)
+    new = normal(2000, 1) + 4 * shift
+    new[700:760] -= 6
+    assert any(interval.start < 730 < interval.end for interval in scanner.find_intervals(new))
+
+
+def test_a_clear_anomaly_is_found_without_a_reference(model):
+    recording = normal(1000, 0)
+    recording[600:640] += 3
+    scanner = NuTimeScanner(encoder=model)
+    scanner.fit_predict(recording)
+    assert len(scanner.intervals_) == 1
+    assert scanner.intervals_[0].start < 620 < scanner.intervals_[0].end
+
+
+def test_recordings_without_anomaly_have_few_alarms_when_compared_with_themselves():
+    alarms = []
+    for seed in range(12):
+        scanner = NuTimeScanner(encoder=None)
+        alarms.append((scanner.fit_predict(correlated(1000, seed)) > scanner.threshold_).mean())
+    assert np.mean(alarms) < 0.02
+
+
 def test_phases_of_new_recordings_raise_no_alarm():
     scanner = NuTimeScanner(window=40, encoder=None).fit(normal(4000, 0))
     alarms = [(scanner.predict(normal(2000, 1)[shift:]) > scanner.threshold_).mean() for shift in range(0, 40, 7)]
@@ -189,7 +227,7 @@ def test_intervals_have_the_times_of_the_recording():
 
 
 def test_channels_in_another_order_are_put_in_order_by_name():
-    first, second = normal(1500, 0), np.cumsum(np.random.default_rng(0).normal(size=1500))
+    first, second = normal(1500, 0), correlated(1500, 0)
     scanner = NuTimeScanner(encoder=None).fit(pd.DataFrame({"a": first, "b": second}))
     new = pd.DataFrame({"b": second[:500], "a": first[:500]})
     np.testing.assert_array_equal(scanner.predict(new), scanner.predict(new[["a", "b"]]))

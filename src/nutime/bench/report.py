@@ -6,6 +6,7 @@ results never share a column, nor do ``honest`` and ``paper``.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,7 @@ from nutime.bench.results import (
 from nutime.bench.statistics import Comparison, Estimate, common_sets, compare, wilcoxon, win_tie_loss
 from nutime.data.archives import ARCHIVE
 from nutime.figures.critical_difference import draw_critical_difference
+from nutime.figures.labelling import SHARE, Simulation, draw_labelling, labels_needed
 from nutime.figures.scatter import draw_scatter
 from nutime.figures.weighting import draw_weighting
 
@@ -118,13 +120,17 @@ class Written(NamedTuple):
     markdown: Path
 
 
-def write_report(paths: Iterable[str | Path], folder: str | Path) -> Written:
-    """Read files of results; write ``report.html``, ``report.md`` and its ``figures`` into ``folder``."""
-    return Written(*build_report(read_results(paths)).write(folder, "report"))
+def write_report(paths: Iterable[str | Path], folder: str | Path, labelling: Path | None = None) -> Written:
+    """Read files of results; write ``report.html``, ``report.md`` and its ``figures`` into ``folder``.
+
+    ``labelling`` is a file of ``benchmarks/active_labelling.py``.
+    """
+    simulations = json.loads(labelling.read_text("utf-8")) if labelling else {}
+    return Written(*build_report(read_results(paths), simulations).write(folder, "report"))
 
 
-def build_report(results: list[Result]) -> Page:
-    """Return the report."""
+def build_report(results: list[Result], simulations: Mapping[str, Simulation] | None = None) -> Page:
+    """Return the report; ``simulations`` of labelling by data set."""
     unknown = sorted({result.protocol for result in results} - set(published.PROTOCOLS))
     if unknown:
         raise ValueError(
@@ -153,6 +159,8 @@ def build_report(results: list[Result]) -> Page:
                     _add_recordings(page, select(results, protocol, selection))
                 else:
                     _add_ablation(page, results, protocol, selection)
+    if simulations:
+        _add_labelling(page, simulations)
     _add_runs(page, results)
     _add_missing(page, results)
     return page
@@ -473,6 +481,31 @@ def _add_variants(
     ]
     caption = f"{title}: here over {len(ablation.sets)} sets" + ", published over 128 UCR sets" * bool(theirs)
     page.table(caption, header, rows)
+
+
+# ---- simulated labelling -------------------------------------------------------------------------------------
+
+
+def _add_labelling(page: Page, simulations: Mapping[str, Simulation]) -> None:
+    """Add how many labels ``suggest`` needs for a share of the accuracy of all labels, beside random choice."""
+    ratios = {
+        name: labels_needed(one, "suggest") / labels_needed(one, "random") for name, one in simulations.items()
+    }
+    median = float(np.median(list(ratios.values())))
+    fewer = sum(ratio < 1 for ratio in ratios.values())
+    more = [f"{name} ({ratio:.2f} times)" for name, ratio in ratios.items() if ratio > 1]
+    page.add(
+        "## Which series to label",
+        f"Labels until a linear model reaches {100 * SHARE:.0f} % of the test accuracy of all labels, over those "
+        f"of random choice: {median:.2f} in the median of {len(ratios)} UCR training splits, fewer on {fewer}."
+        + f" `suggest` needs more on {', '.join(more)}."
+        * bool(more),
+    )
+    caption = (
+        "Simulated labelling: test accuracy against labels per class, mean over sets, and the labels needed on "
+        "each of them; below the diagonal suggest needs fewer."
+    )
+    page.figure(draw_labelling(simulations), "labelling", caption)
 
 
 # ---- how it was run, what is missing -------------------------------------------------------------------------

@@ -8,12 +8,16 @@ from typing import Annotated
 import typer
 
 RESULTS = Path("results/benchmark/results.jsonl")
+LABELLING = Path("results/labelling/active_labelling.json")
 
 
 def report(
     results: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[RESULTS]...", help=f"Files of results; {RESULTS} unless given."),
+        typer.Argument(
+            metavar="[RESULTS]...",
+            help=f"Files of results; {RESULTS}, and {LABELLING} if there is one, unless given.",
+        ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the page.")] = Path("results/benchmark"),
 ) -> None:
@@ -23,6 +27,7 @@ def report(
     """
     from nutime.bench.report import write_report
 
-    written = write_report(results or [RESULTS], out)
+    labelling = LABELLING if not results and LABELLING.is_file() else None
+    written = write_report(results or [RESULTS], out, labelling)
     print(f"page: {written.html}")
     print(f"markdown: {written.markdown}")

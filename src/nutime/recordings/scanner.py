@@ -6,7 +6,9 @@ what has another shape. Squared distances, divided by their mean over the refere
 over the window lengths and over all windows that contain a point, so that a score of 1 is ordinary.
 
 A window never has a neighbour that overlaps it. The threshold is a quantile of the scores of stretches of the
-reference that were left out of it in turn, because new recordings are not part of the reference either.
+reference that were left out of it in turn, because new recordings are not part of the reference either. A trend of
+the reference may continue in new recordings, and raises the threshold. Where a recording is compared with itself,
+its clear anomalies are left out of the estimate: they would raise the threshold above their own scores.
 
 A recording is scored as a stream, in chunks: the memory needed does not depend on its length, and scores do not
 depend on how it arrives.
@@ -14,6 +16,7 @@ depend on how it arrives.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -48,6 +51,8 @@ _OVERLAP = 8  # windows that contain each point
 _GOLDEN_RATIO = 0.6180339887498949
 _STRETCHES = 10  # parts of the reference, each scored by the others for the threshold
 _TAIL_WINDOWS = 10  # beyond a quantile from which rarer scores are extrapolated
+_QUARTERS = 4  # parts of the reference that must all drift in one direction to make a trend
+_CLEAR = 0.001  # share of anomaly-free recordings with a score as high as that of a clear anomaly
 _MIN_WINDOW, _MAX_WINDOW = 32, 256  # of the shortest window, where the period is shorter
 _LONGEST = 1024  # points of the shortest window, where the period is longer
 _CHUNK_SIZE = 1024  # windows compared with the reference together
@@ -101,7 +106,8 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         device: where the encoder computes; ``auto`` takes a GPU if there is one.
 
     Attributes:
-        threshold_: the score above which a point is anomalous.
+        threshold_: the score above which a point is anomalous: of new recordings after :meth:`fit`, of the
+            recording itself after :meth:`fit_predict`.
         delay_: points that must follow a point before :meth:`update` returns its score.
         intervals_: the anomalous intervals of the recording last scored as a whole, see :class:`Interval`.
         times_: the time of each of its points; None if it has no times.
@@ -139,6 +145,19 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Take ``X``, ``(length,)`` or ``(channels, length)``, as the reference; ``y`` is ignored."""
+        held_out = self._fit_reference(X)
+        threshold, drift = self._threshold(held_out, self.false_alarm_rate), self._drift(len(held_out))
+        if drift > threshold:
+            warnings.warn(
+                f"the reference has a trend: the threshold is {threshold + drift:.3g} instead of {threshold:.3g}, "
+                "so that new recordings may continue it; remove the trend to find smaller anomalies",
+                stacklevel=2,
+            )
+        self.threshold_ = threshold + drift
+        return self
+
+    def _fit_reference(self, X: Any) -> Float64:
+        """Keep the windows of ``X``; return the score of its points, each stretch compared with the others."""
         check_number("false_alarm_rate", self.false_alarm_rate, "(0, 1)")
         given = read_recording(X)
         recording = given.series[0]
@@ -157,9 +176,8 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         sizes = [size for size in (m * self.window_ for m in _MULTIPLES) if size <= length // 4] or [self.window_]
         self._references = [self._reference(recording, size) for size in sizes]
         self.delay_ = sizes[-1]
-        self.threshold_ = self._threshold(self._held_out(length))
         self._stream = _Stream(self)
-        return self
+        return self._held_out(length)
 
     def predict(self, X: Any) -> Float64:
         """Return one score per point of a recording that is not the reference."""
@@ -167,7 +185,8 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
 
     def fit_predict(self, X: Any, y: Any = None) -> Float64:
         """Return one score per point, comparing the recording with itself."""
-        self.fit(X)
+        held_out = self._fit_reference(X)
+        self.threshold_ = self._threshold(self._without_anomalies(held_out), self.false_alarm_rate)
         return self._scan(X, itself=True)
 
     def find_intervals(self, X: Any) -> list[Interval]:
@@ -226,14 +245,45 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
             points += _means(sums)[0]
         return points / len(self._references)
 
-    def _threshold(self, held_out: Float64) -> float:
-        """Return the score that new recordings like the reference exceed at the rate requested.
+    def _drift(self, length: int) -> float:
+        """Return by how much scores rise over a new recording as long as the reference if its trend continues.
+
+        The trend is what the three steps between the mean windows of the quarters have in common: the smallest of
+        their inner products, which is about 0 or negative where something changes once, returns or wanders. A new
+        recording continues it by four steps, and scores are squared distances.
+        """
+        total = 0.0
+        for reference in self._references:
+            quarter = (reference.starts + reference.size // 2) * _QUARTERS // length
+            for part, unit in zip(reference.features, reference.units, strict=True):
+                means = [part[quarter == index].mean(0, dtype=np.float64).ravel() for index in range(_QUARTERS)]
+                steps = np.diff(means, axis=0)
+                shared = (steps @ steps.T)[np.triu_indices(len(steps), 1)].min()
+                total += _QUARTERS**2 * max(0.0, shared) / unit / len(reference.features)
+        return total / len(self._references)
+
+    def _without_anomalies(self, held_out: Float64) -> Float64:
+        """Return the finite scores without the stretch around the highest, as long as that is a clear anomaly."""
+        points = np.flatnonzero(np.isfinite(held_out))
+        n_points = len(points)
+        while True:
+            peak = points[held_out[points].argmax()]
+            rest = points[np.abs(points - peak) > self.delay_ // 2]
+            if 2 * len(rest) < n_points:
+                return held_out[points]
+            n_windows = len(rest) / self.window_
+            if held_out[peak] <= self._threshold(held_out[rest], _CLEAR / n_windows):
+                return held_out[points]
+            points = rest
+
+    def _threshold(self, held_out: Float64, rate: float) -> float:
+        """Return the score that recordings like the reference exceed at a rate.
 
         It is a quantile of the held-out scores. Where fewer than ten independent windows exceed it, it is not
         known well: the scores beyond a lower quantile are then taken to be distributed exponentially, with a scale
         one standard error above their mean.
         """
-        rate, scores = self.false_alarm_rate, held_out[np.isfinite(held_out)]
+        scores = held_out[np.isfinite(held_out)]
         n_windows = len(scores) / self.window_  # side by side, which count as independent
         # The correction of conformal prediction for few samples.
         quantile = np.quantile(scores, min(1.0, (1 - rate) * (1 + 1 / n_windows)), method="higher")
