@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from parquet_sets import walks, write_set
+from parquet_sets import files_on_disk, killed_run, walks, write_set
 
 from nutime.batch import results
 from nutime.batch import source as sources
@@ -72,6 +72,16 @@ def test_the_result_is_that_of_the_local_engine_also_when_a_worker_is_killed_mid
     assert len(names) == PIECES
     for name in names:
         assert pq.read_table(tmp_path / "ray" / name).equals(pq.read_table(tmp_path / "local" / name))
+
+
+def test_a_killed_run_is_continued_without_repeating_complete_parts(tmp_path, data, encoder):
+    out = killed_run(tmp_path, encoder, data, 700)
+    complete = files_on_disk(out.parent, ".out.*/*/part-*.parquet")
+    assert len(complete) == 2
+    apply_model_with_ray(encoder, data, str(out), workers=1)
+    assert complete.items() <= files_on_disk(out, "*").items()
+    apply_model(encoder, data.chunks(), str(tmp_path / "local"))
+    assert pq.read_table(out).equals(pq.read_table(tmp_path / "local"))
 
 
 @pytest.mark.slow
