@@ -55,10 +55,11 @@ def apply_model_with_ray(
     with open_folder(out, run_key(files, source, options)) as folder, _ray(address) as ray:
         most = _most_workers(ray.cluster_resources(), gpus)
         count = min(workers or most, most, len(pieces))
+        stored = ray.put(files)
         plan = ray.data.from_items([piece._asdict() for piece in pieces], override_num_blocks=len(pieces))
         done = plan.map_batches(
             _Worker,
-            fn_constructor_args=(ray.put(files), source, folder, options, "auto" if gpus else "cpu"),
+            fn_constructor_args=(stored, source, folder, options, "auto" if gpus else "cpu"),
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=count),
             num_gpus=gpus,
@@ -128,10 +129,10 @@ def _ray(address: str | None) -> Iterator[Any]:
         local = {} if address or os.environ.get("RAY_ADDRESS") else {"include_dashboard": False}
         try:
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **local)
-        except ConnectionError as error:
-            raise ValueError(
-                f"{address or 'RAY_ADDRESS'}: no Ray cluster ({' '.join(str(error).split())})"
-            ) from None
+        except (ConnectionError, ray.exceptions.RayError) as error:
+            reason = " ".join(str(error).split())
+            token = "a cluster with a token needs RAY_AUTH_MODE=token and the token"
+            raise ValueError(f"{address or 'RAY_ADDRESS'}: no Ray cluster ({reason}); {token}") from None
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
