@@ -5,7 +5,7 @@ it replaces in a single system call on Linux, so that neither a reader nor a cra
 journal grows by whole lines, each of them on disk before ``append`` returns.
 
 A process that is killed leaves its temporary folder behind. A living one holds a lock on it, so that the next
-writer of the same path knows which ones to remove.
+writer of the same path knows which ones to remove, or to continue.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _scratch(path: Path, key: str | None = None) -> Iterator[Path]:
-    """Yield a temporary folder beside ``path``; those of killed processes are removed, less what is in ``key``."""
+    """Yield a temporary folder beside ``path``, and in it ``key`` of a killed process; the rest is removed."""
     with ExitStack() as stack:
         while True:
             scratch = path.parent / f".{path.name}.{secrets.token_hex(8)}{_WRITING}"

@@ -82,7 +82,7 @@ def apply_to_part(
 
 
 def run_key(files: Mapping[str, bytes], source: Source, options: Mapping[str, Any]) -> str | None:
-    """Return a digest of everything results depend on; None if the input is not a Parquet data set.
+    """Return a digest of what results depend on, less the device; None if the input is not a Parquet data set.
 
     Args:
         files: the model, as :func:`~nutime.batch.model_files.pack` returns it.
