@@ -31,8 +31,9 @@ import sys
 from nutime.batch.apply import apply_model
 from nutime.batch.source import Source
 from nutime.encoder import NuTime
+data = Source(sys.argv[2])
 print("started", flush=True)
-apply_model(NuTime.from_pretrained(sys.argv[1]), Source(sys.argv[2]).chunks(), sys.argv[3])
+apply_model(NuTime.from_pretrained(sys.argv[1]), data.chunks(), sys.argv[3], source=data)
 """
 PRETRAIN = """
 import sys

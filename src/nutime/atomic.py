@@ -5,7 +5,7 @@ it replaces in a single system call on Linux, so that neither a reader nor a cra
 journal grows by whole lines, each of them on disk before ``append`` returns.
 
 A process that is killed leaves its temporary folder behind. A living one holds a lock on it, so that the next
-writer of the same path knows which ones to remove.
+writer of the same path knows which ones to remove, or to continue.
 """
 
 from __future__ import annotations
@@ -69,19 +69,23 @@ def replace_folder(folder: str | Path, *, keep: bool = True) -> Iterator[Path]:
 
 
 @contextmanager
-def new_folder(folder: str | Path) -> Iterator[Path]:
-    """Yield an empty folder that becomes ``folder``, which must not exist or must be empty.
+def new_folder(folder: str | Path, key: str | None = None) -> Iterator[Path]:
+    """Yield a folder that becomes ``folder``, which must not exist or must be empty.
+
+    It is empty, unless a process that was killed had the same ``key``: then it holds what that process left.
 
     Raises:
         InUseError: another process writes it, or has written it when the block ends.
     """
     folder = Path(folder).resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    if any(not _is_abandoned(path) for path in _scratches(folder)):
-        raise InUseError(f"{folder}: another process is writing it; name another folder")
-    with _scratch(folder) as scratch:
-        fresh = scratch / "new"
-        fresh.mkdir()
+    for old in _scratches(folder):
+        with _hold(old) as held:
+            if not held:
+                raise InUseError(f"{folder}: another process is writing it; name another folder")
+    with _scratch(folder, key) as scratch:
+        fresh = scratch / (key or "new")
+        fresh.mkdir(exist_ok=True)
         yield fresh
         _sync_tree(fresh)
         try:
@@ -108,11 +112,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _scratch(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside ``path``; those of killed processes are removed."""
-    for old in _scratches(path):
-        if _is_abandoned(old):
-            shutil.rmtree(old, ignore_errors=True)
+def _scratch(path: Path, key: str | None = None) -> Iterator[Path]:
+    """Yield a temporary folder beside ``path``, and in it ``key`` of a killed process; the rest is removed."""
     with ExitStack() as stack:
         while True:
             scratch = path.parent / f".{path.name}.{secrets.token_hex(8)}{_WRITING}"
@@ -124,6 +125,13 @@ def _scratch(path: Path) -> Iterator[Path]:
                 stack.callback(os.close, descriptor)
                 if _lock(descriptor) is not False and scratch.exists():
                     break
+        for old in _scratches(path):
+            with _hold(old) as held:
+                if held and key:
+                    with suppress(OSError):  # it has no folder of this name
+                        (old / key).rename(scratch / key)
+                if held:
+                    shutil.rmtree(old, ignore_errors=True)
         yield scratch
 
 
@@ -131,13 +139,16 @@ def _scratches(path: Path) -> list[Path]:
     return list(path.parent.glob(f".{escape(path.name)}.*{_WRITING}"))
 
 
-def _is_abandoned(scratch: Path) -> bool:
+@contextmanager
+def _hold(scratch: Path) -> Iterator[bool]:
+    """Lock a temporary folder for the block; yield whether no living process has it."""
     try:
         descriptor = os.open(scratch, os.O_RDONLY)
     except FileNotFoundError:  # its writer has just ended
-        return True
+        yield True
+        return
     try:
-        return _lock(descriptor) is True
+        yield _lock(descriptor) is True
     finally:
         os.close(descriptor)
 

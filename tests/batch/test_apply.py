@@ -1,7 +1,9 @@
 """A model applied to a stream of chunks gives the digits of the model itself, however the rows are divided."""
 
+import copy
 import csv
 import json
+import signal
 import subprocess
 import sys
 from functools import reduce
@@ -14,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from parquet_sets import list_table, vectors, walks, write_set
+from parquet_sets import files_on_disk, killed_run, list_table, vectors, walks, write_set
 from typer.testing import CliRunner
 
 from nutime import NuTimeClassifier, NuTimeDetector
 from nutime.batch import source as sources
 from nutime.batch.apply import apply_model, result_columns
-from nutime.batch.ray_engine import pack, unpack
+from nutime.batch.model_files import pack, unpack
 from nutime.batch.results import check_output
 from nutime.batch.source import Source
 from nutime.estimators.storage import open_model
@@ -174,6 +176,73 @@ def test_results_replace_neither_the_input_nor_a_folder_with_something_in_it(tmp
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
     assert "exists already" in refusal(run, data, encoder, str(tmp_path / "out"))
+
+
+# ---- a run that is killed -----------------------------------------------------------------------------
+
+LEFT = ".out.*/*/part-*.parquet"  # the parts of a killed run
+DIE = """
+import os, signal, sys
+from nutime.batch import source as sources
+from nutime.batch.apply import apply_model
+from nutime.encoder import NuTime
+sources.PIECE_ROWS, sources.CHUNK_SIZE = 16, 7
+data, seen = sources.Source(sys.argv[2]), []
+def observe(extent, columns):
+    seen.append(extent.series)
+    if sum(seen) >= 60:
+        os.kill(os.getpid(), signal.SIGKILL)
+apply_model(NuTime.from_pretrained(sys.argv[1]), data.chunks(), sys.argv[3], source=data, observe=observe)
+"""
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_a_killed_run_is_continued_without_repeating_complete_parts(tmp_path, encoder, caplog):
+    data = Source(str(write_set(tmp_path / "in", walks())))  # parts of 16, 16, 16, 2, 16, 16, 16 and 2 series
+    weights = encoder.save(tmp_path / "encoder")
+    out = tmp_path / "out"
+    died = subprocess.run([sys.executable, "-c", DIE, weights, data.address, out], check=False)
+    assert died.returncode == -signal.SIGKILL
+    complete = files_on_disk(tmp_path, LEFT)
+    assert len(complete) == 4
+
+    caplog.set_level("INFO")
+    extents = []
+    apply_model(encoder, data.chunks(), str(out), source=data, observe=lambda extent, _: extents.append(extent))
+    assert complete.items() <= files_on_disk(out, "*").items()
+    assert f"{out}: continues a run that was killed; 4 part(s) were complete" in caplog.messages
+    assert reduce(or_, extents) == (100, 1, 24, 24)
+    apply_model(encoder, data.chunks(), str(tmp_path / "uninterrupted"))
+    expected = {path.name: path.read_bytes() for path in (tmp_path / "uninterrupted").iterdir()}
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == expected
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["encoder", "in", "out", "uninterrupted"]
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("change", ["nothing", "model", "input", "reading", "options"])
+def test_a_killed_run_is_continued_with_the_same_model_input_and_options_only(tmp_path, encoder, change):
+    X = walks(40)
+    data = Source(str(write_set(tmp_path / "in", X)))
+    out = killed_run(tmp_path, encoder, data, 30)
+    complete = files_on_disk(out.parent, LEFT)
+    model, options = encoder, {}
+    match change:
+        case "model":
+            model = copy.deepcopy(encoder)
+            model.norm.bias.data += 1
+        case "input":
+            pq.write_table(list_table(X[:20] + 1), tmp_path / "in" / "0.parquet")
+        case "reading":
+            data = Source(data.address, keep_missing=True)
+        case "options":
+            options = {"reject_below": 0.5}
+    apply_model(model, data.chunks(), str(out), source=data, **options)
+    kept = complete.items() & files_on_disk(out, "*").items()
+    assert len(kept) == (2 if change == "nothing" else 0)
+    np.testing.assert_array_equal(
+        vectors(pq.read_table(out)), model.embed(np.concatenate([chunk.series for chunk in data.chunks()]))
+    )
+    assert [path.name for path in out.parent.iterdir()] == ["out"]
 
 
 # ---- the commands -------------------------------------------------------------------------------------

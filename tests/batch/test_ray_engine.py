@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from parquet_sets import walks, write_set
+from parquet_sets import files_on_disk, killed_run, vectors, walks, write_set
 
 from nutime.batch import results
 from nutime.batch import source as sources
@@ -75,10 +75,34 @@ def test_the_result_is_that_of_the_local_engine_also_when_a_worker_is_killed_mid
 
 
 @pytest.mark.slow
+def test_a_killed_run_is_continued_without_repeating_complete_parts(tmp_path, data, encoder):
+    out = killed_run(tmp_path, encoder, data, 700)
+    complete = files_on_disk(out.parent, ".out.*/*/part-*.parquet")
+    assert len(complete) == 2
+    apply_model_with_ray(encoder, data, str(out), workers=1)
+    assert complete.items() <= files_on_disk(out, "*").items()
+    apply_model(encoder, data.chunks(), str(tmp_path / "local"))
+    assert pq.read_table(out).equals(pq.read_table(tmp_path / "local"))
+
+
+@pytest.mark.slow
 def test_workers_share_a_gpu(tmp_path, data, encoder):
     apply_model(encoder, data.chunks(), str(tmp_path / "local"))
     apply_model_with_ray(encoder, data, str(tmp_path / "ray"), gpus=0.5)  # Ray only counts them: there may be none
     assert pq.read_table(tmp_path / "ray").equals(pq.read_table(tmp_path / "local"))
+
+
+@pytest.mark.slow
+def test_a_running_cluster_is_used_by_its_address(tmp_path, data, encoder):
+    apply_model(encoder, data.chunks(), str(tmp_path / "local"))
+    weights, out = encoder.save(tmp_path / "encoder"), tmp_path / "ray"
+    command = [sys.executable, "-m", "nutime", "embed", data.address, "-o", out, "--weights", weights]
+    address = ray.get_runtime_context().gcs_address
+    # The cluster of this module counts one GPU: a Ray that the command starts on a machine without would refuse.
+    command += ["--engine", "ray", "--address", address, "--gpus", "0.5"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=150)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(vectors(pq.read_table(out)), vectors(pq.read_table(tmp_path / "local")))
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def write(path, text):
 
 def write_results(columns, out):
     with open_results(out) as write_chunk:
-        write_chunk(columns, 0)
+        write_chunk(columns)
 
 
 # ---- writing ------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_chunks_are_appended(tmp_path, suffix):
     write_results(ANYTHING, str(tmp_path / f"whole{suffix}"))
     with open_results(str(tmp_path / f"chunks{suffix}")) as write_chunk:
         for rows in (slice(0, 1), slice(1, 3)):
-            write_chunk({name: array[rows] for name, array in ANYTHING.items()}, 0)
+            write_chunk({name: array[rows] for name, array in ANYTHING.items()})
     if suffix == ".npz":
         with np.load(tmp_path / "whole.npz") as whole, np.load(tmp_path / "chunks.npz") as chunks:
             assert all(np.array_equal(whole[name], chunks[name]) for name in ANYTHING)
@@ -139,13 +139,13 @@ def test_chunks_are_appended(tmp_path, suffix):
         assert read_back(tmp_path / f"chunks{suffix}") == read_back(tmp_path / f"whole{suffix}")
 
 
-def test_a_folder_has_one_file_per_part(tmp_path):
+def test_a_folder_appears_when_it_is_complete(tmp_path):
     with open_results(str(tmp_path / "out")) as write_chunk:
-        for value, part in enumerate([0, 0, 2]):
-            write_chunk({"cluster": np.array([value])}, part)
+        for value in range(2):
+            write_chunk({"cluster": np.array([value])})
         assert not (tmp_path / "out").exists()
     parts = {path.name: pq.read_table(path)["cluster"].to_pylist() for path in (tmp_path / "out").iterdir()}
-    assert parts == {"part-000000.parquet": [0, 1], "part-000002.parquet": [2]}
+    assert parts == {"part-000000.parquet": [0, 1]}
 
 
 def test_row_groups_of_parquet_are_limited_by_rows_and_by_bytes(tmp_path, monkeypatch):
@@ -154,14 +154,14 @@ def test_row_groups_of_parquet_are_limited_by_rows_and_by_bytes(tmp_path, monkey
     for name, width in (("rows", 1), ("bytes", 100)):
         with open_results(str(tmp_path / f"{name}.parquet")) as write_chunk:
             for _ in range(5):
-                write_chunk({"e": np.zeros((2, width), np.float32)}, 0)
+                write_chunk({"e": np.zeros((2, width), np.float32)})
     groups = {name: pq.ParquetFile(tmp_path / f"{name}.parquet").num_row_groups for name in ("rows", "bytes")}
     assert groups == {"rows": 3, "bytes": 5}
 
 
 def fail_after_a_chunk(out):
     with open_results(out) as write_chunk:
-        write_chunk({"cluster": np.array([1])}, 0)
+        write_chunk({"cluster": np.array([1])})
         raise KeyboardInterrupt
 
 

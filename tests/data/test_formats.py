@@ -204,6 +204,8 @@ def test_ts_files_are_read_as_aeon_reads_them(bundled, name, split):
     from aeon.datasets import load_from_ts_file
 
     path = bundled / name / f"{name}_{split}.ts"
+    if not path.is_file():
+        pytest.skip(f"needs an aeon that bundles {name}")
     X, y = load_from_ts_file(str(path), return_type=None)
     table = read_file(path)
     assert len(table.series) == len(X)

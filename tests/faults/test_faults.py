@@ -45,7 +45,7 @@ def full_disk(size):
 
 def write_table(columns, out):
     with open_results(out) as write:
-        write(columns, 0)
+        write(columns)
 
 
 def everything_in(folder):

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from hashlib import sha256
+from itertools import groupby
+from operator import attrgetter, or_
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.batch.results import Results, open_results
-from nutime.batch.source import Chunk, Extent
+from nutime.batch.model_files import pack
+from nutime.batch.results import (
+    Results,
+    Write,
+    has_part,
+    open_folder,
+    open_part,
+    open_results,
+    read_part,
+    writes_folder,
+)
+from nutime.batch.source import Chunk, Extent, Source
 from nutime.data.series import Array, SeriesSet
 from nutime.encoder import NuTime
 from nutime.estimators.base import EmbeddedSeries
@@ -17,6 +31,7 @@ from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import NuTimeDetector
 from nutime.estimators.regressor import NuTimeRegressor
+from nutime.version import versions
 
 #: Called with the extent and the results of every chunk, in the order of the input.
 Observe: TypeAlias = Callable[[Extent, Results], None]
@@ -27,30 +42,70 @@ def ignore(extent: Extent, columns: Results) -> None:
 
 
 def apply_model(
-    model: Any, chunks: Iterable[Chunk], out: str, *, observe: Observe = ignore, **options: Any
+    model: Any,
+    chunks: Iterable[Chunk],
+    out: str,
+    *,
+    source: Source | None = None,
+    observe: Observe = ignore,
+    **options: Any,
 ) -> None:
     """Apply a model to every chunk, and write the results as :func:`~nutime.batch.results.open_results` does.
 
     Args:
         model: an encoder or a fitted estimator.
         chunks: the input; one chunk at a time is held in memory.
-        out: where results are written.
+        out: where results are written; a folder gets one ``.parquet`` file per part of the input.
+        source: where the chunks come from. If a run with the same source, model, options and versions was killed,
+            this one keeps the parts that were complete in the folder.
         options: those of :func:`result_columns`.
-        observe: called after every chunk.
+        observe: called after every chunk, or after a part that was kept, whose vectors are replaced by zeros.
     """
-    with open_results(out) as write:
-        for chunk in chunks:
-            columns = chunk_results(model, chunk, **options)
-            write(columns, chunk.part)
-            observe(Extent.of(chunk.series), columns)
+    if not writes_folder(out):
+        with open_results(out) as write:
+            _apply(model, chunks, write, observe, options)
+        return
+    with open_folder(out, run_key(pack(model), source, options) if source else None) as folder:
+        for number, part in groupby(chunks, attrgetter("part")):
+            apply_to_part(model, part, folder, number, observe=observe, **options)
 
 
-def chunk_results(model: Any, chunk: Chunk, **options: Any) -> Results:
-    """Return ids, labels and the model's results for a chunk; an error begins with the address of the chunk."""
-    try:
-        return {**chunk.columns, **result_columns(model, chunk.named_series, **options)}
-    except ValueError as error:  # for example, other channels than the model was fitted with
-        raise ValueError(f"{chunk.address}: {error}") from None
+def apply_to_part(
+    model: Any, chunks: Iterable[Chunk], folder: str, number: int, *, observe: Observe, **options: Any
+) -> None:
+    """Write the results of a part, unless it is there; ``observe`` is called as :func:`apply_model` does."""
+    if has_part(folder, number):
+        observe(reduce(or_, (Extent.of(chunk.series) for chunk in chunks)), read_part(folder, number))
+        return
+    with open_part(folder, number) as write:
+        _apply(model, chunks, write, observe, options)
+
+
+def run_key(files: Mapping[str, bytes], source: Source, options: Mapping[str, Any]) -> str | None:
+    """Return a digest of what results depend on, less the device; None if the input is not a Parquet data set.
+
+    Args:
+        files: the model, as :func:`~nutime.batch.model_files.pack` returns it.
+        source: the input.
+        options: those of :func:`result_columns`.
+    """
+    input_files = source.fingerprint
+    if input_files is None:
+        return None
+    digests = [(name, sha256(content).hexdigest()) for name, content in sorted(files.items())]
+    return sha256(repr((versions(), digests, input_files, sorted(options.items()))).encode()).hexdigest()
+
+
+def _apply(
+    model: Any, chunks: Iterable[Chunk], write: Write, observe: Observe, options: Mapping[str, Any]
+) -> None:
+    for chunk in chunks:
+        try:
+            columns = {**chunk.columns, **result_columns(model, chunk.named_series, **options)}
+        except ValueError as error:  # for example, other channels than the model was fitted with
+            raise ValueError(f"{chunk.address}: {error}") from None
+        write(columns)
+        observe(Extent.of(chunk.series), columns)
 
 
 def result_columns(

@@ -12,17 +12,17 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.batch.apply import Observe, chunk_results, ignore
-from nutime.batch.results import Results, filesystem, open_folder, open_part, part_address
+from nutime.batch.apply import Observe, apply_to_part, ignore, run_key
+from nutime.batch.model_files import pack, unpack
+from nutime.batch.results import open_folder, read_part
 from nutime.batch.source import Extent, Piece, Source
-from nutime.estimators import storage
 
 _ERROR = "error"
 
@@ -51,14 +51,15 @@ def apply_model_with_ray(
         observe: called after every piece, in the order of the input; vectors are replaced by zeros.
     """
     pieces = source.pieces
-    with open_folder(out) as folder, _ray(address) as ray:
+    files = pack(model)
+    with open_folder(out, run_key(files, source, options)) as folder, _ray(address) as ray:
         most = _most_workers(ray.cluster_resources(), gpus)
         count = min(workers or most, most, len(pieces))
-        files = ray.put(pack(model))
+        stored = ray.put(files)
         plan = ray.data.from_items([piece._asdict() for piece in pieces], override_num_blocks=len(pieces))
         done = plan.map_batches(
             _Worker,
-            fn_constructor_args=(files, source, folder, options, "auto" if gpus else "cpu"),
+            fn_constructor_args=(stored, source, folder, options, "auto" if gpus else "cpu"),
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=count),
             num_gpus=gpus,
@@ -67,7 +68,7 @@ def apply_model_with_ray(
         for number, row in enumerate(done.iter_rows()):
             if row[_ERROR]:
                 raise ValueError(row[_ERROR])
-            observe(Extent(*(int(row[name]) for name in Extent._fields)), _read_part(folder, number))
+            observe(Extent(*(int(row[name]) for name in Extent._fields)), read_part(folder, number))
 
 
 def _most_workers(resources: dict[str, float], gpus: float) -> int:
@@ -96,50 +97,22 @@ class _Worker:
     def __call__(self, plan: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         number, address, start, stop = (plan[name][0] for name in Piece._fields)
         piece = Piece(int(number), str(address), int(start), int(stop))
-        extent, message = None, ""
+        extents: list[Extent] = []
+        message = ""
         try:
-            with open_part(self.folder, piece.number) as write:
-                for chunk in self.source.piece_chunks(piece):
-                    write(chunk_results(self.model, chunk, **self.options))
-                    new = Extent.of(chunk.series)
-                    extent = extent | new if extent else new
+            apply_to_part(
+                self.model,
+                self.source.piece_chunks(piece),
+                self.folder,
+                piece.number,
+                observe=lambda extent, columns: extents.append(extent),
+                **self.options,
+            )
         except (ValueError, OSError) as error:  # Ray would wrap it into pages of its own
             message = " ".join(str(error).split()) or type(error).__name__
-        row = {**(extent or Extent(0, 0, 0, 0))._asdict(), _ERROR: message}
+        extent = Extent(0, 0, 0, 0) if message else reduce(or_, extents)
+        row = {**extent._asdict(), _ERROR: message}
         return {name: np.array([value]) for name, value in row.items()}
-
-
-def pack(model: Any) -> dict[str, bytes]:
-    """Return the files of a saved model, by their paths in its folder."""
-    with TemporaryDirectory() as folder:
-        model.save(folder)
-        files = (path for path in Path(folder).rglob("*") if path.is_file())
-        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-
-
-def unpack(files: dict[str, bytes], device: str = "auto") -> Any:
-    """Load a model from what :func:`pack` returned, onto a device."""
-    with TemporaryDirectory() as folder:
-        for name, content in files.items():
-            path = Path(folder, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        return storage.open_model(folder, device)
-
-
-def _read_part(folder: str, number: int) -> Results:
-    """Read the results of a piece for a summary, with zeros for the vectors, which may be large."""
-    import pyarrow.parquet as pq
-
-    system, path = filesystem(part_address(folder, number))
-    with system.open(path, "rb") as raw, pq.ParquetFile(raw) as file:
-        names = file.schema_arrow.names
-        dimensions = sum(name[:1] == "e" and name[1:].isdecimal() for name in names)
-        table = file.read(columns=names[: len(names) - dimensions])
-        rows = file.metadata.num_rows
-    arrays = {name: table.column(name).to_numpy() for name in table.column_names}
-    columns = {name: array.astype(np.str_) if array.dtype == object else array for name, array in arrays.items()}
-    return {**columns, "e": np.broadcast_to(np.float32(0), (rows, dimensions))} if dimensions else columns
 
 
 @contextmanager
@@ -156,10 +129,10 @@ def _ray(address: str | None) -> Iterator[Any]:
         local = {} if address or os.environ.get("RAY_ADDRESS") else {"include_dashboard": False}
         try:
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **local)
-        except ConnectionError as error:
-            raise ValueError(
-                f"{address or 'RAY_ADDRESS'}: no Ray cluster ({' '.join(str(error).split())})"
-            ) from None
+        except (ConnectionError, ray.exceptions.RayError) as error:
+            reason = " ".join(str(error).split())
+            token = "a cluster with a token needs RAY_AUTH_MODE=token and the token"
+            raise ValueError(f"{address or 'RAY_ADDRESS'}: no Ray cluster ({reason}); {token}") from None
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False

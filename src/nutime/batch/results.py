@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 import os
 import shutil
 import sys
@@ -26,6 +27,8 @@ from nutime.atomic import InUseError, new_folder, replace_file
 if TYPE_CHECKING:
     import pyarrow as pa
     from fsspec import AbstractFileSystem
+
+_log = logging.getLogger("nutime")
 
 #: Columns by name, each with one row per series.
 Results: TypeAlias = Mapping[str, NDArray[Any]]
@@ -86,36 +89,27 @@ def _is_inside(path: str, folder: str) -> bool:
 
 
 @contextmanager
-def open_results(out: str) -> Iterator[Callable[[Results, int], None]]:
+def open_results(out: str) -> Iterator[Write]:
     """Yield a function that appends a chunk of rows; results appear if the block ends without an error.
 
     Args:
         out: a ``.csv``, ``.tsv``, ``.parquet`` or ``.npz`` file, ``-`` for CSV on standard output, or a folder (no
-            suffix), which gets one ``.parquet`` file per part. The function is called with the rows and the
-            number of the part they belong to; parts come in order.
+            suffix), which gets one ``.parquet`` file.
     """
     if writes_folder(out):
-        with open_folder(out) as folder, ExitStack() as part_stack:
-            current = -1
-            write: Write | None = None
-
-            def write_to_part(columns: Results, part: int) -> None:
-                nonlocal current, write
-                if part != current:
-                    part_stack.close()
-                    current, write = part, part_stack.enter_context(open_part(folder, part))
-                assert write is not None
-                write(columns)
-
-            yield write_to_part
+        with open_folder(out) as folder, open_part(folder, 0) as write:
+            yield write
         return
-    with _binary_file(out) as file, _WRITERS[_suffix(out) or ".csv"](file) as write_rows:
-        yield lambda columns, part: write_rows(columns)
+    with _binary_file(out) as file, _WRITERS[_suffix(out) or ".csv"](file) as write:
+        yield write
 
 
 @contextmanager
-def open_folder(out: str) -> Iterator[str]:
-    """Yield the address of an empty folder for parts, which becomes ``out`` if the block ends without an error.
+def open_folder(out: str, key: str | None = None) -> Iterator[str]:
+    """Yield the address of a folder for parts, which becomes ``out`` if the block ends without an error.
+
+    It is empty, except that parts remain which a process with the same ``key`` had completed before it was killed
+    (not in remote folders).
 
     Raises:
         InUseError: another process writes results there, or has when the block ends.
@@ -124,21 +118,43 @@ def open_folder(out: str) -> Iterator[str]:
         with _renamed(out.rstrip("/")) as temporary:
             yield temporary
         return
-    with new_folder(out) as fresh:
+    with new_folder(out, key) as fresh:
+        if kept := len(list(fresh.glob(f"*{PARQUET}"))):
+            _log.info("%s: continues a run that was killed; %d part(s) were complete", out, kept)
         yield str(fresh)
-        for path in fresh.glob(".*"):  # written by a worker that died; another one has done its piece again
+        for path in fresh.glob(".*"):  # written by a process that died; another one has done its piece again
             shutil.rmtree(path)
 
 
 @contextmanager
 def open_part(folder: str, number: int) -> Iterator[Write]:
     """Yield a function that appends rows to a part of a folder; the names of parts sort as their numbers do."""
-    with _binary_file(part_address(folder, number)) as file, _parquet_writer(file) as write:
+    with _binary_file(_part_address(folder, number)) as file, _parquet_writer(file) as write:
         yield write
 
 
-def part_address(folder: str, number: int) -> str:
-    """Return the address of a part of a folder of results."""
+def has_part(folder: str, number: int) -> bool:
+    """Return whether a part of a folder of results is there; one that is there is complete."""
+    system, path = filesystem(_part_address(folder, number))
+    return bool(system.exists(path))
+
+
+def read_part(folder: str, number: int) -> Results:
+    """Read a part for a summary, with zeros for the vectors, which may be large."""
+    import pyarrow.parquet as pq
+
+    system, path = filesystem(_part_address(folder, number))
+    with system.open(path, "rb") as raw, pq.ParquetFile(raw) as file:
+        names = file.schema_arrow.names
+        dimensions = sum(name[:1] == "e" and name[1:].isdecimal() for name in names)
+        table = file.read(columns=names[: len(names) - dimensions])
+        rows = file.metadata.num_rows
+    arrays = {name: table.column(name).to_numpy() for name in table.column_names}
+    columns = {name: array.astype(np.str_) if array.dtype == object else array for name, array in arrays.items()}
+    return {**columns, "e": np.broadcast_to(np.float32(0), (rows, dimensions))} if dimensions else columns
+
+
+def _part_address(folder: str, number: int) -> str:
     return f"{folder}/part-{number:06d}{PARQUET}"
 
 

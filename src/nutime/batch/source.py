@@ -171,6 +171,14 @@ class Source:
         return sum(piece.stop - piece.start for piece in self.pieces)
 
     @property
+    def fingerprint(self) -> str | None:
+        """A text that changes with the files of a Parquet data set and how they are read; None for other input."""
+        if not self._is_data_set:
+            return None
+        files = [system.info(path) for system, path in map(filesystem, self._plan[0])]
+        return repr((self.pieces, files, sorted(self.options.items()), self.keep_missing))
+
+    @property
     def _is_data_set(self) -> bool:
         has_labels = self.options.get("labels") is not None or Path(self.address, LABELS_FILE).is_file()
         return is_parquet(self.address) and not has_labels

@@ -452,7 +452,7 @@ def _apply(
         if engine == Engine.RAY:
             apply_model_with_ray(model, source, out, observe=observe, **ray, **options)
         else:
-            apply_model(model, chunks, out, observe=observe, **options)
+            apply_model(model, chunks, out, source=source, observe=observe, **options)
     document, page = summary.pages()
     page = [summaries.input_line(source.address, extents[0]), *page, summaries.output_line(out, names)]
     return {"out": out, "series": extents[0].series, **document}, page
@@ -466,7 +466,7 @@ def _write(model: Any, data: Chunk, results: Results, out: str) -> summaries.Pag
 
     columns = {**data.columns, **results}
     with open_results(out) as write:
-        write(columns, 0)
+        write(columns)
     summary = summaries.summary_for(model)
     summary.add(columns)
     document, page = summary.pages()

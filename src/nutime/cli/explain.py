@@ -69,7 +69,7 @@ def explain(
         report = new_bar("series", len(chosen))
         for done, series in enumerate(chosen, 1):
             columns, explained = _explain_one(estimator, data, series)
-            write(columns, 0)
+            write(columns)
             if figure:
                 panels += explained
             report(done, len(chosen))

@@ -112,7 +112,7 @@ def suggest(
         chosen = nutime.suggest(data.named_series, data.columns.get("label"), count, model=loaded, verbose=bar)
     columns = {name: values[chosen] for name, values in input_columns(data.data).items() if name != "label"}
     with open_results(out) as write:
-        write({"series": chosen, **columns}, 0)
+        write({"series": chosen, **columns})
 
 
 def _beside(source: str) -> Path:

@@ -468,7 +468,7 @@ def _write(out: str, columns: Results) -> None:
     from nutime.batch.results import open_results
 
     with open_results(out) as write:
-        write(columns, 0)
+        write(columns)
 
 
 def _table(columns: Results) -> Any:

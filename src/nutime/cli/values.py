@@ -69,12 +69,12 @@ def impute(
     with open_results(out) as write:
         if levels is None:
             columns = _table(data, channels, filled)
-            write(columns, 0)
+            write(columns)
         for index, level in enumerate(levels or ()):
             columns = _table(data, channels, [values[..., index] for values in filled])
             rows = len(next(iter(columns.values())))
             columns = {"quantile": np.full(rows, level), **columns}
-            write(columns, 0)
+            write(columns)
     page = [
         summaries.input_line(source, Extent.of(data.series)),
         f"Filled: {missing:,} of {sum(values.size for values in data.series):,} values",
@@ -146,7 +146,7 @@ def forecast(
     names = ["predicted"] if levels is None else [f"q{level:g}" for level in levels]
     columns |= dict(zip(names, bands.T, strict=True))
     with open_results(out) as write:
-        write(columns, 0)
+        write(columns)
     page = [summaries.input_line(source, Extent.of(data.series)), summaries.output_line(out, list(columns))]
     document: dict[str, Any] = {"out": out, "series": n_series, "horizon": horizon, "figure": None}
     if figure:

@@ -329,7 +329,7 @@ def _read_published(path: Path) -> Part:
     from nutime.data.formats.read import read_file
 
     table = read_file(path)
-    if table.labels is None or not table.labels.all():
+    if table.labels is None or "" in table.labels:
         raise ValueError(f"{path}: has no labels; expected an archive file with a class for every series")
     return Part(_dense(table.series, path), table.labels)
 
