@@ -25,9 +25,7 @@ HALF, THREE = OWN // 2, points_for(TINY, "resolutions")
     [
         (1, Reading("upper", HALF, convolved=9)),
         (2 * OWN // 5, Reading("upper", HALF, convolved=2 * OWN // 5)),
-        (2 * OWN // 5 + 1, Reading("resolutions", THREE // 2, convolved=2 * OWN // 5 + 1)),
-        (5 * OWN // 4, Reading("resolutions", THREE // 2, convolved=5 * OWN // 4)),
-        (5 * OWN // 4 + 1, Reading("resolutions", THREE, convolved=5 * OWN // 4 + 1)),
+        (2 * OWN // 5 + 1, Reading("resolutions", THREE, convolved=2 * OWN // 5 + 1)),
         (OWN * PIECES_FROM, Reading("resolutions", THREE, convolved=OWN * PIECES_FROM)),
     ],
 )

@@ -27,10 +27,9 @@ AUTO_POOLS = (f"upper{_CONVOLUTIONS}", f"resolutions{_CONVOLUTIONS}")
 POOLS = NETWORK_POOLS + AUTO_POOLS
 #: Points of the input averaged into one point of each resolution; the middle one has the network's own length.
 RESOLUTIONS = (1, 4, 16)
-#: Series above this multiple of the network's length are worth the work of three resolutions.
+#: Series above this multiple of the network's length are worth the work of three resolutions. Others are read once,
+#: with half of its points.
 SEVERAL_RESOLUTIONS_FROM = 0.4
-#: Series up to this multiple of the network's length need half of the points of one or three resolutions.
-_HALF_UP_TO = {"upper": SEVERAL_RESOLUTIONS_FROM, "resolutions": 1.25}
 #: Series above this multiple of the network's length are read in pieces as well as whole. Where more samples than
 #: this are averaged into one point, a line of the log mentions it.
 PIECES_FROM = 16
@@ -64,28 +63,28 @@ class Reading:
             pool: one of :data:`POOLS`, or ``auto``: ``upper+conv``, or ``resolutions+conv`` for series longer
                 than :data:`SEVERAL_RESOLUTIONS_FROM` times the network's length.
             length: None: the network's own length, or that of the finest resolution; with pool ``auto`` half of it
-                for shorter series; ``auto``: the same, and series of more than :data:`PIECES_FROM` times the
+                for short series; ``auto``: the same, and series of more than :data:`PIECES_FROM` times the
                 network's length in pieces as well; or the exact number of points that whole series are resized to.
             series: ``(channels, length)`` each.
         """
         typical: float
-        automatic = pool == AUTO
         if length is None or length == AUTO:
             typical = median(values.shape[-1] for values in series)
         else:
             check_number("length", length, f"[1, {_MAX_WINDOWS * config.window}]", integer=True)
             typical = length
-        if automatic:
-            pool = AUTO_POOLS[typical > SEVERAL_RESOLUTIONS_FROM * config.length]
+        short = False
+        if pool == AUTO:
+            short = typical <= SEVERAL_RESOLUTIONS_FROM * config.length
+            pool = AUTO_POOLS[not short]
         check_pool(pool)
         convolved = convolution_points(typical) if pool in AUTO_POOLS else 0
         pool = pool.removesuffix(_CONVOLUTIONS)
         if length is not None and length != AUTO:
             return cls(pool, int(length), 0, convolved).checked(config)
         own, pieces = points_for(config, pool), 0
-        if automatic and typical <= _HALF_UP_TO[pool] * config.length:
-            unit = unit_for(config, pool)
-            own = math.ceil(own / 2 / unit) * unit
+        if short:
+            own = math.ceil(own / 2 / config.window) * config.window
         if length == AUTO and typical > PIECES_FROM * config.length:
             pieces = min(MAX_PIECES * config.length // own, math.ceil(typical / own))
         return cls(pool, own, pieces, convolved)
