@@ -27,7 +27,7 @@ AUTO_POOLS = (f"upper{_CONVOLUTIONS}", f"resolutions{_CONVOLUTIONS}")
 POOLS = NETWORK_POOLS + AUTO_POOLS
 #: Points of the input averaged into one point of each resolution; the middle one has the network's own length.
 RESOLUTIONS = (1, 4, 16)
-#: Series above this multiple of the network's length are worth the work of three resolutions. Others are read once,
+#: Series above this multiple of the network's length are worth the work of three resolutions; others are read once
 #: with half of its points.
 SEVERAL_RESOLUTIONS_FROM = 0.4
 #: Series above this multiple of the network's length are read in pieces as well as whole. Where more samples than
