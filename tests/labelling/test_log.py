@@ -19,7 +19,7 @@ EVENTS = st.lists(
     st.one_of(
         st.tuples(
             st.lists(st.integers(0, 5), min_size=1, max_size=3),
-            st.none() | st.text(min_size=1).filter(str.strip),
+            st.none() | st.text(min_size=1, max_size=200).filter(str.strip),
         ),
         st.integers(2, 12),  # the line of an event to undo
     ),
