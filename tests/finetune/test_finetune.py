@@ -286,3 +286,8 @@ def test_a_certain_classifier_has_finite_decisions_without_a_warning(encoder):
         decisions = fitted.decision_function(X)
     assert np.isfinite(decisions).all()
     assert abs(decisions).max() > 1000
+
+
+def test_training_that_diverges_is_an_error_and_not_a_model(encoder):
+    message = refusal(classifier(encoder, learning_rate=1e30).fit, *waves())
+    assert message == "fine-tuning diverged: the loss of epoch 1 is not finite; try a lower learning_rate"

@@ -72,9 +72,10 @@ class Ensemble:
         """Raise ValueError unless all tensors are finite and fit networks of a config and a number of outputs."""
         size = pooled_size(config, POOL)
         found = sum(tensor.numel() for tensor in self.state.values())
-        if (config.channels - 1) * config.dim**2 > found:  # a damaged file may claim billions
-            raise ValueError(f"{found} weights are too few for {config.channels} channels")
-        with torch.device("meta"):  # shapes without memory
+        # A damaged file may claim billions.
+        if max((config.channels - 1) * config.dim**2, size * n_outputs) > found:
+            raise ValueError(f"{found} weights are too few for {config.channels} channels and {n_outputs} outputs")
+        with seeded(0):
             model = nn.ModuleDict({"encoder": NuTime(config), "head": nn.Linear(size, n_outputs)})
         expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
         if "probe.weight" in self.state:
