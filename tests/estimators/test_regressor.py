@@ -90,8 +90,8 @@ def test_a_weight_counts_as_repetition_and_zero_as_absence(model):
     X, y = tones(20)
     weight = np.arange(20) % 3
     repeated = np.repeat(np.arange(20), weight)
-    weighted = NuTimeRegressor(encoder=model, pool="upper").fit(X, y, weight)
-    copies = NuTimeRegressor(encoder=model, pool="upper").fit([X[index] for index in repeated], y[repeated])
+    weighted = NuTimeRegressor(encoder=model).fit(X, y, weight)
+    copies = NuTimeRegressor(encoder=model).fit([X[index] for index in repeated], y[repeated])
     np.testing.assert_allclose(weighted.predict(X), copies.predict(X))
     np.testing.assert_allclose(weighted.predict_interval(X, 0.5), copies.predict_interval(X, 0.5))
 

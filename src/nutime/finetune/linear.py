@@ -25,6 +25,7 @@ from torch.nn import functional as F
 
 from nutime.data.series import Array
 from nutime.encoder import NuTime
+from nutime.model.config import NuTimeConfig
 from nutime.model.reading import Reading
 from nutime.progress import Report, progress
 
@@ -44,6 +45,11 @@ _MAX_HALVINGS = 20
 _POWER_ITERATIONS = 30
 #: Penalties of the ridge regression, in units of the mean squared length of a row.
 _PENALTIES = 10.0 ** np.arange(-6, 4.25, 0.25)
+
+
+def embedding_size(config: NuTimeConfig, reading: Reading, channels: int) -> int:
+    """Return the length of the vector that :meth:`NuTime.embed` returns for a series."""
+    return reading.size(config) * (channels if config.channels == 1 else 1)
 
 
 def selected_features(size: int, count: int) -> NDArray[np.intp]:
@@ -68,7 +74,7 @@ def probe_features(
         count: values per series; all of them unless given, but at most :data:`MAX_FEATURES`.
         verbose: as in :meth:`NuTime.embed`.
     """
-    size = reading.size(encoder.config, len(series[0]))
+    size = embedding_size(encoder.config, reading, len(series[0]))
     count = min(size, MAX_FEATURES) if count is None else count
     if count == size:
         return encoder.embed(series, reading=reading, verbose=verbose)
