@@ -12,7 +12,8 @@ The sets are all UCR sets with complete splits at hand, 100 to 1,000 training se
 sets that share their recordings (Cricket, phalanx outlines, GunPoint, EOG, gestures) one each. The method was
 chosen on the training splits of 13 other sets: see results/labelling/LOG.md.
 
-Results are kept by set: a run that was interrupted, or ended by ``--minutes``, continues.
+Results are kept by set: a run that was interrupted, or ended by ``--minutes``, continues. ``nutime bench report``
+draws them.
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ from sklearn.utils.extmath import softmax
 
 from nutime.atomic import replace_file
 from nutime.encoder import NuTime
-from nutime.figures.labelling import SHARE, draw_labelling, labels_needed
-from nutime.figures.style import save
+from nutime.figures.labelling import SHARE, labels_needed
 from nutime.finetune.linear import LinearProbe, fit_logistic
 from nutime.labelling.selection import Space, margin_uncertainty
 
@@ -169,7 +169,6 @@ def main():
         print(name, f"{time.monotonic() - start:.0f} s", flush=True)
     table = summarise(results)
     (given.out / "active_labelling.md").write_text(table)
-    save(draw_labelling(results), given.out, "active_labelling")
     print(table)
 
 
