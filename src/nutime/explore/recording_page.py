@@ -1,6 +1,6 @@
 """The page of one recording: its elements and callbacks.
 
-The browser stores the view and the selected stretch, so that every visitor has their own; scores, segments and the
+The browser stores the view and the query, so that every visitor has their own; scores, segments and the
 matches of a stretch are computed once for all.
 """
 
@@ -94,7 +94,6 @@ def _layout(analysis: RecordingAnalysis) -> html.Div:
             html.Main(sections),
             dcc.Store(id="ready"),
             dcc.Store(id="view", data=View(0, len(analysis))),
-            dcc.Store(id="stretch"),
             dcc.Store(id="found"),
             dcc.Download(id="download"),
             dcc.Interval(id="clock", interval=_POLL_MS),
@@ -142,72 +141,70 @@ def _follow(app: Dash, analysis: RecordingAnalysis) -> None:
 
 
 def _navigate(app: Dash, analysis: RecordingAnalysis) -> None:
-    @app.callback(
-        Output("stretch", "data"),
-        Output("view", "data"),
-        Output("query", "value"),
-        Output("overview", "clickData"),
-        Output("overview", "selectedData"),
-        Input("overview", "relayoutData"),
-        Input("overview", "clickData"),
-        Input("overview", "selectedData"),
-        Input("whole", "n_clicks"),
-        Input({"interval": ALL, "table": ALL}, "n_clicks"),
-        Input("query", "value"),
-        State("view", "data"),
-        prevent_initial_call=True,
-    )
-    def navigate(
-        moved: Any, click: Any, selected: Any, whole: Any, rows: Any, query: str, view: Sequence[int]
-    ) -> tuple[Any, ...]:
-        """Select a stretch, or change the view."""
-        # Several may have changed: redrawing the figure may change its selection while something is typed.
-        set_now = {change["prop_id"] for change in ctx.triggered if change["value"]}
-        by = {prop: name for prop, name in ctx.triggered_prop_ids.items() if prop in set_now}
-        row = next((name for name in by.values() if isinstance(name, dict)), None)
-        revision = view[2]
-        if row:
-            start, end = map(int, row["interval"].split(":"))
-            margin = _CONTEXT * (end - start)
-            view = View(max(0, start - margin), min(end + margin, len(analysis)), revision + 1)
-            if row["table"] == "matches":
-                return no_update, view, *[no_update] * 3
-            stretch = start, end
-        elif "query.value" in by:
-            match = re.fullmatch(r"\s*(\d{1,15})\s*:\s*(\d{1,15})\s*", query)
-            stretch = (int(match[1]), int(match[2])) if match else (0, 0)
-        elif "overview.clickData" in by:
-            stretch = analysis.stretch_at(analysis.point(click["points"][0]["x"]))
-        elif "overview.selectedData" in by and "x" in selected.get("range", {}):
-            first, last = sorted(map(analysis.point, selected["range"]["x"]))
-            stretch = first, last + 1
-        elif "whole.n_clicks" in by:
-            return no_update, View(0, len(analysis), revision + 1), *[no_update] * 3
-        else:
-            moved = moved or {}
-            edges = moved.get("xaxis.range") or [moved.get(f"xaxis.range[{index}]") for index in (0, 1)]
-            if "overview.relayoutData" not in by or None in edges:
-                raise PreventUpdate
-            first, last = map(analysis.point, edges)
-            return no_update, View(first, max(last, first + 1) + 1, revision), *[no_update] * 3
-        # Clicks and selections are reset, so that the same can be made again.
-        typed = "query.value" in by and not row
-        return stretch, view, no_update if typed else f"{stretch[0]}:{stretch[1]}", None, None
+    # One callback for each thing that changes the view or the query: Dash drops the answer of a callback that is
+    # called again meanwhile, and the figure reports a change whenever it is redrawn or resized.
+    shown, view = Output("view", "data", allow_duplicate=True), State("view", "data")
+
+    @app.callback(shown, Input("overview", "relayoutData"), view, prevent_initial_call=True)
+    def move(moved: dict[str, Any] | None, view: Sequence[int]) -> View:
+        """Show what was zoomed or moved to, with as many points as fit."""
+        moved = moved or {}
+        edges = moved.get("xaxis.range") or [moved.get(f"xaxis.range[{index}]") for index in (0, 1)]
+        if None in edges:
+            raise PreventUpdate
+        first, last = map(analysis.point, edges)
+        return View(first, max(last, first + 1) + 1, view[2])
+
+    @app.callback(shown, Input("whole", "n_clicks"), view, prevent_initial_call=True)
+    def show_all(_: int, view: Sequence[int]) -> View:
+        return View(0, len(analysis), view[2] + 1)
+
+    @app.callback(shown, Input({"interval": ALL, "table": ALL}, "n_clicks"), view, prevent_initial_call=True)
+    def show_row(_: list[int | None], view: Sequence[int]) -> View:
+        """Show a row of a table with some of what is around it."""
+        start, end = _stretch_of_row()
+        margin = _CONTEXT * (end - start)
+        return View(max(0, start - margin), min(end + margin, len(analysis)), view[2] + 1)
 
 
 def _search(app: Dash, analysis: RecordingAnalysis) -> None:
+    written = Output("query", "value", allow_duplicate=True)
+
+    @app.callback(written, Input({"interval": ALL, "table": "intervals"}, "n_clicks"), prevent_initial_call=True)
+    def select_row(_: list[int | None]) -> str:
+        return _written(_stretch_of_row())
+
+    @app.callback(
+        written, Output("overview", "clickData"), Input("overview", "clickData"), prevent_initial_call=True
+    )
+    def select_point(click: Any) -> tuple[str, None]:
+        """Select the anomaly at a point, or else a window around it. The click is reset, to be repeatable."""
+        if not click:
+            raise PreventUpdate
+        return _written(analysis.stretch_at(analysis.point(click["points"][0]["x"]))), None
+
+    @app.callback(
+        written, Output("overview", "selectedData"), Input("overview", "selectedData"), prevent_initial_call=True
+    )
+    def select_range(selected: Any) -> tuple[str, None]:
+        if not selected or "x" not in selected.get("range", {}):
+            raise PreventUpdate
+        first, last = sorted(map(analysis.point, selected["range"]["x"]))
+        return _written((first, last + 1)), None
+
     @app.callback(
         Output("found", "data"),
         Output("message", "children"),
-        Input("stretch", "data"),
+        Input("query", "value"),
         Input("scale", "value"),
         prevent_initial_call=True,
     )
-    def search(stretch: list[int] | None, scale: str) -> tuple[Any, ...]:
+    def search(query: str | None, scale: str) -> tuple[Any, ...]:
         """Find the matches of the selected stretch; the last ones stay after an error."""
-        if stretch is None:
+        if not query:
             raise PreventUpdate
-        start, end = stretch
+        match = re.fullmatch(r"\s*(\d{1,15})\s*:\s*(\d{1,15})\s*", query)
+        start, end = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 0 <= start < end <= len(analysis):
             return no_update, f"A stretch is written as start:end, within 0:{len(analysis)}."
         try:
@@ -215,6 +212,18 @@ def _search(app: Dash, analysis: RecordingAnalysis) -> None:
         except ValueError as error:
             return no_update, str(error)
         return [start, end, scale], ""
+
+
+def _written(stretch: tuple[int, int]) -> str:
+    return f"{stretch[0]}:{stretch[1]}"
+
+
+def _stretch_of_row() -> tuple[int, int]:
+    """Return the stretch of the row that was clicked."""
+    if not ctx.triggered[0]["value"]:  # the rows are new
+        raise PreventUpdate
+    start, end = map(int, ctx.triggered_id["interval"].split(":"))
+    return start, end
 
 
 def _show(app: Dash, analysis: RecordingAnalysis) -> None:
