@@ -30,7 +30,7 @@ from nutime import (
 from nutime.cli.export import export
 from nutime.data.series import SeriesSet, resample
 from nutime.export import CONTRACT, _Series, export_onnx, plan_export
-from nutime.model.reading import POOLS
+from nutime.model.reading import AUTO_POOLS, NETWORK_POOLS
 from nutime.version import own_version
 
 pytest.importorskip("onnxscript")
@@ -257,11 +257,19 @@ def test_the_example_reads_the_file_without_nutime_or_torch(command):
 # ---- every kind of network -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("pool", NETWORK_POOLS)
 def test_every_pool_can_be_exported(encoder, exported, pool):
     series = walks(3, 2, 70)
-    answer = exported(encoder, pool=pool).run(series)["embedding"]
-    np.testing.assert_allclose(answer, encoder.embed(series, pool=pool), atol=TOLERANCE)
+    embedding = exported(encoder, pool=pool).run(series)["embedding"]
+    np.testing.assert_allclose(embedding, encoder.embed(series, pool=pool), atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("pool", AUTO_POOLS)
+def test_convolutions_are_exported_with_an_estimator(encoder, exported, pool):
+    series = walks(3, 2, 70)
+    embedder = NuTimeEmbedder(encoder, pool=pool).fit(series)
+    embedding = exported(embedder).run(series)["embedding"]
+    np.testing.assert_allclose(embedding, embedder.transform(series), atol=10 * TOLERANCE)
 
 
 def test_a_model_that_reads_series_in_pieces_can_be_exported(encoder, exported):

@@ -26,6 +26,7 @@ from nutime.checks import check_number
 from nutime.data.series import Array, SeriesLike, as_series, read_input, resample
 from nutime.documents import checksums, has_part, one_line, part_of, read_document
 from nutime.model.config import NuTimeConfig
+from nutime.model.convolutions import convolve
 from nutime.model.decoder import Decoder
 from nutime.model.network import NuTimeNetwork
 from nutime.model.reading import PIECES_FROM, Length, Reading, unit_for
@@ -38,6 +39,7 @@ _MIN_TOKENS = 32  # per batch: smaller matrix products take another path and dif
 _MAX_SIZE = 2**14  # of config values that the shapes of the weights do not confirm
 _WEIGHTS, _CONFIG, _DECODER = "model.safetensors", "config.json", "decoder.safetensors"
 _initialisation = RLock()
+_CONVOLVED = 8  # series convolved at a time: few, so that the responses of all kernels stay in the cache
 _log = logging.getLogger("nutime")
 
 
@@ -66,8 +68,10 @@ class NuTime(NuTimeNetwork):
                 deviation of the windows' tokens and takes all three after every layer of the upper half:
                 longer, and better for a linear model on top; ``layers``, the same after all layers; or
                 ``resolutions``, ``upper`` of the series read at a quarter, once and four times the usual
-                number of points: five times the work, and better for a linear model on long series. ``auto`` is
-                ``upper`` for series of up to a fifth of the encoder's length and ``resolutions`` for longer ones.
+                number of points: five times the work, and better for a linear model on long series.
+                ``upper+conv`` and ``resolutions+conv`` add the features of random convolutions
+                (:mod:`nutime.model.convolutions`), which a linear model uses well. ``auto`` is ``upper+conv`` for
+                series of up to 0.4 times the encoder's length and ``resolutions+conv`` for longer ones.
             length: points every series is resized to, a multiple of the window (for ``resolutions``, of sixteen
                 windows); the encoder's own length unless given. ``auto`` is the encoder's own length too, but
                 series of more than 16 times that are in addition read in pieces, so that a short event is
@@ -92,15 +96,26 @@ class NuTime(NuTimeNetwork):
         parts = []
         with progress("embedding", verbose) as report:
             for start in range(0, len(series), size):
-                chunk = resample(series[start : start + size], reading.points)
-                batch = torch.from_numpy(chunk)
+                chunk = series[start : start + size]
+                batch = torch.from_numpy(resample(chunk, reading.points))
                 if self.config.channels == 1:
                     batch = batch.flatten(0, 1).unsqueeze(1)
                 vectors = torch.cat([self._vectors(part, reading) for part in torch.split(batch, size)])
-                parts.append(vectors.reshape(len(chunk), -1))
+                part = vectors.reshape(len(chunk), -1).numpy()
+                if reading.convolved:
+                    part = np.concatenate([part, self.convolutions(chunk, reading.convolved)], axis=1)
+                parts.append(part)
                 report(start + len(chunk), len(series))
-        embedding: NDArray[np.float32] = torch.cat(parts).numpy()
-        return embedding
+        return np.concatenate(parts)
+
+    @torch.inference_mode()
+    def convolutions(self, series: list[Array], points: int) -> NDArray[np.float32]:
+        """Return the features of random convolutions, which read series with this many points."""
+        parts = []
+        for start in range(0, len(series), _CONVOLVED):
+            batch = torch.from_numpy(resample(series[start : start + _CONVOLVED], points))
+            parts.append(convolve(batch.to(self.device)).cpu().numpy())
+        return np.concatenate(parts)
 
     def _vectors(self, batch: torch.Tensor, reading: Reading) -> torch.Tensor:
         min_size = -(-_MIN_TOKENS // (1 + batch.shape[-1] // unit_for(self.config, reading.pool)))

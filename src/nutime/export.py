@@ -32,9 +32,10 @@ from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import EQUAL, NuTimeDetector
 from nutime.estimators.regressor import NuTimeRegressor
 from nutime.finetune.ensemble import POOL, VARIANCE_EPSILON, Ensemble
-from nutime.finetune.linear import LinearProbe, embedding_size, selected_features
+from nutime.finetune.linear import LinearProbe, selected_features
 from nutime.model.config import NuTimeConfig
-from nutime.model.reading import Reading, check_pool, points_for
+from nutime.model.convolutions import convolve
+from nutime.model.reading import NETWORK_POOLS, Reading, check_pool, points_for
 from nutime.model.transformer import Layer
 from nutime.version import own_version
 
@@ -125,7 +126,7 @@ def plan_export(
 
 def _plan_encoder(encoder: NuTime, pool: str | None, length: int | None) -> Plan:
     config, pool = encoder.config, pool or "cls+mean"
-    check_pool(pool)
+    check_pool(pool, NETWORK_POOLS)
     reading = Reading(pool, length or points_for(config, pool)).checked(config)
     channels = None if config.channels == 1 else config.channels
     embedding = _Embedding(config, encoder.state_dict(), reading)
@@ -144,7 +145,7 @@ def _plan_estimator(estimator: SeriesEstimator) -> Plan:
 
     embedding = _Embedding(encoder.config, encoder.state_dict(), estimator.reading_)
     model: nn.Module = embedding
-    outputs, about = ["embedding"], {"pool": estimator.reading_.pool}
+    outputs, about = ["embedding"], {"pool": estimator.reading_.name}
     if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, LinearProbe):
         model, outputs = _Classes([_probe(embedding, estimator.model_, channels)]), ["probabilities", "label"]
         about["classes"] = estimator.classes_.tolist()
@@ -162,7 +163,7 @@ def _plan_regressor(regressor: NuTimeRegressor) -> Plan:
         heads, pool = _finetuned(regressor.model_, encoder, channels), POOL
     else:
         embedding = _Embedding(encoder.config, encoder.state_dict(), regressor.reading_)
-        heads, pool = [_probe(embedding, regressor.model_, channels)], regressor.reading_.pool
+        heads, pool = [_probe(embedding, regressor.model_, channels)], regressor.reading_.name
     widths = {}
     for coverage in COVERAGES:
         with suppress(ValueError):  # too few series for it
@@ -199,10 +200,12 @@ class _Embedding(nn.Module):
 
     def forward(self, series: _Series) -> Tensor:
         resized = series.resized(self.reading.points)
-        if self.encoder.config.channels > 1:
-            return self.encoder.vectors(resized, self.reading)
-        vectors = self.encoder.vectors(resized.flatten(0, 1).unsqueeze(1), self.reading)
-        return vectors.reshape(resized.shape[0], -1)
+        if self.encoder.config.channels == 1:
+            resized = resized.flatten(0, 1).unsqueeze(1)
+        vectors = self.encoder.vectors(resized, self.reading).reshape(series.values.shape[0], -1)
+        if not self.reading.convolved:
+            return vectors
+        return torch.cat([vectors, convolve(series.resized(self.reading.convolved))], dim=1)
 
 
 # ---- estimators -----------------------------------------------------------------------------------------
@@ -251,7 +254,7 @@ class _Columns(nn.Module):
 
 def _features(embedding: _Embedding, channels: int, count: int) -> nn.Module:
     """Return the features of a probe: all of an embedding or the selected ones."""
-    size = embedding_size(embedding.encoder.config, embedding.reading, channels)
+    size = embedding.reading.size(embedding.encoder.config, channels)
     if count == size:
         return embedding
     return nn.Sequential(embedding, _Columns(torch.from_numpy(selected_features(size, count))))

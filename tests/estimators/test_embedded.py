@@ -87,7 +87,7 @@ def test_of_many_channels_only_the_features_of_a_probe_are_stored(encoder, monke
     embedded = EmbeddedSeries.embed(X, encoder, "resolutions")
     assert embedded.embedding.shape == (len(y), 50)
     assert embedded.embedding.base is None  # not a view of the whole embedding
-    classifier = NuTimeClassifier(encoder=encoder)
+    classifier = NuTimeClassifier(encoder=encoder, pool="resolutions")
     expected = clone(classifier).fit(X, y).predict_proba(X)
     np.testing.assert_array_equal(classifier.fit(embedded, y).predict_proba(embedded), expected)
 

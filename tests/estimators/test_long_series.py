@@ -53,9 +53,9 @@ def test_a_burst_without_a_mean_is_visible_in_a_piece(base, pool):
 def test_a_fitted_estimator_reads_series_of_other_lengths_as_it_was_fitted(estimator):
     X, y = waves()
     estimator.set_params(pool="auto").fit([values[:, :6] for values in X], y)
-    assert estimator.reading_ == Reading("upper", OWN)
+    assert estimator.reading_ == Reading("upper", OWN // 2, convolved=9)
     long = [np.tile(values, 100) for values in X]
-    expected = EmbeddedSeries.embed(long, estimator.encoder, "upper", length=OWN).embedding
+    expected = estimator.encoder_.embed(long, reading=estimator.reading_)
     np.testing.assert_array_equal(estimator._features(estimator._read(long)), expected)
 
 
@@ -86,7 +86,7 @@ def test_a_wrong_length_is_refused(estimator):
 def test_series_embedded_at_another_length_are_refused(encoder):
     X, y = waves()
     embedded = EmbeddedSeries.embed(X, encoder, "upper", length=64)
-    message = refusal(NuTimeClassifier(encoder=encoder, length=32).fit, embedded, y)
+    message = refusal(NuTimeClassifier(encoder=encoder, pool="upper", length=32).fit, embedded, y)
     assert message == "X was embedded with pool upper of 64 points, but the estimator has length 32"
     fitted = NuTimeClassifier(encoder=encoder, pool="upper", length=32).fit(X, y)
     assert refusal(fitted.predict, embedded).endswith("was fitted with pool upper of 32 points")

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from nutime.data.series import as_series
@@ -12,7 +11,7 @@ from nutime.encoder import NuTime
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.finetune import linear
 from nutime.finetune import train as trainer
-from nutime.finetune.linear import LinearProbe, fit_logistic
+from nutime.finetune.linear import LinearProbe, fit_logistic, mean_and_scale
 from nutime.model.reading import Reading
 from waves import waves
 
@@ -65,12 +64,13 @@ def test_a_class_without_samples_is_never_the_most_probable():
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_a_probe_has_the_probabilities_of_scikit_learns_pipeline(encoder, classes):
+def test_a_probe_has_the_probabilities_of_scikit_learns_logistic_regression(encoder, classes):
     embedding = NuTime.from_pretrained(encoder).embed(as_series(waves(n=30)[0]))
     targets = np.arange(30) % classes
     logits = torch.tensor(LinearProbe.fit(embedding, targets).logits(embedding))
-    pipeline = make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000, tol=1e-10))
-    expected = pipeline.fit(embedding.astype(float), targets).predict_proba(embedding.astype(float))
+    mean, scale = mean_and_scale(embedding, np.ones(30))
+    standardised = (embedding - mean) / scale
+    expected = LogisticRegression(max_iter=5000, tol=1e-10).fit(standardised, targets).predict_proba(standardised)
     np.testing.assert_allclose(logits.softmax(1).numpy(), expected, atol=1e-4)
 
 
@@ -78,6 +78,23 @@ def test_a_probe_of_constant_features_predicts_the_shares_of_the_classes():
     targets = np.array([0, 0, 0, 1])
     logits = torch.tensor(LinearProbe.fit(np.ones((4, 3)), targets).logits(np.ones((1, 3))))
     np.testing.assert_allclose(logits.softmax(1).numpy(), [[0.75, 0.25]], atol=1e-4)
+
+
+def test_features_are_divided_by_their_deviation_unless_they_hardly_vary():
+    rng = np.random.default_rng(0)
+    embedding = np.concatenate([rng.normal(3, 2, (50, 99)), rng.normal(3, 1e-6, (50, 1))], axis=1)
+    weight = rng.integers(1, 4, 50).astype(float)
+    mean, scale = mean_and_scale(embedding, weight)
+    scaler = StandardScaler().fit(embedding, sample_weight=weight)
+    np.testing.assert_allclose(mean, scaler.mean_)
+    np.testing.assert_allclose(scale[:99], scaler.scale_[:99], rtol=0.03)
+    assert 0.1 < scale[99] < 1
+
+
+def test_a_feature_that_is_nearly_constant_in_few_series_does_not_decide():
+    embedding = np.array([[0.0, 0, 0, 0], [0, 0.1, 0, 1e-6], [1, 1, 1, 0], [1, 0.9, 1, 0]])
+    probe = LinearProbe.fit(embedding, np.array([0, 0, 1, 1]))
+    assert probe.logits(np.array([[1, 1, 1, 1.0]])).argmax() == 1
 
 
 # ---- features -----------------------------------------------------------------------------------------

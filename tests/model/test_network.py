@@ -10,7 +10,7 @@ from nutime.model.attention import attention_weights
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import NuTimeNetwork, count_parameters, pool_tokens
 from nutime.model.noise import Noise
-from nutime.model.reading import POOLS, points_for, pooled_size
+from nutime.model.reading import NETWORK_POOLS, points_for, pooled_size
 
 
 def network(config=TINY):
@@ -258,7 +258,7 @@ def test_resolutions_pools_the_upper_layers_of_three_readings():
     torch.testing.assert_close(net.pooled(series, "resolutions"), torch.cat(expected, dim=1))
 
 
-@pytest.mark.parametrize("how", POOLS)
+@pytest.mark.parametrize("how", NETWORK_POOLS)
 def test_the_size_of_a_pooled_vector_is_known_beforehand(how):
     series = random_series(length=points_for(TINY, how))
     assert network().pooled(series, how).shape == (len(series), pooled_size(TINY, how))

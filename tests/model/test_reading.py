@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tiny import TINY
 
 from nutime.model.network import NuTimeNetwork
-from nutime.model.reading import MAX_PIECES, PIECES_FROM, Reading, points_for
+from nutime.model.reading import MAX_PIECES, PIECES_FROM, POOLS, Reading, points_for
 
 OWN = TINY.length
 
@@ -17,17 +17,25 @@ def series(*lengths):
     return [np.zeros((1, length)) for length in lengths]
 
 
+HALF, THREE = OWN // 2, points_for(TINY, "resolutions")
+
+
 @pytest.mark.parametrize(
     ("points", "expected"),
     [
-        (1, Reading("upper", OWN)),
-        (OWN // 5, Reading("upper", OWN)),
-        (OWN // 5 + 1, Reading("resolutions", points_for(TINY, "resolutions"))),
-        (OWN * PIECES_FROM, Reading("resolutions", points_for(TINY, "resolutions"))),
+        (1, Reading("upper", HALF, convolved=9)),
+        (2 * OWN // 5, Reading("upper", HALF, convolved=2 * OWN // 5)),
+        (2 * OWN // 5 + 1, Reading("resolutions", THREE, convolved=2 * OWN // 5 + 1)),
+        (OWN * PIECES_FROM, Reading("resolutions", THREE, convolved=OWN * PIECES_FROM)),
     ],
 )
-def test_only_series_longer_than_a_fifth_of_the_network_are_read_at_several_resolutions(points, expected):
+def test_the_work_grows_with_the_length_of_the_series(points, expected):
     assert Reading.choose(TINY, "auto", "auto", series(points)) == expected
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_reading_has_the_name_of_its_pool(pool):
+    assert Reading.choose(TINY, pool, "auto", series(10)).name == pool
 
 
 def test_the_median_length_decides():
@@ -59,7 +67,7 @@ def test_a_series_in_pieces_has_the_whole_the_mean_and_the_largest_deviation():
     net, reading = NuTimeNetwork(TINY), Reading("cls+mean", OWN, 3)
     batch = torch.randn(2, 1, reading.points)
     vectors = net.vectors(batch, reading)
-    assert vectors.shape[1] == reading.size(TINY)
+    assert vectors.shape[1] == reading.size(TINY, 1)
     whole = net.pooled(batch.reshape(2, 1, OWN, 3).mean(-1), "cls+mean")
     pieces = torch.stack([net.pooled(piece, "cls+mean") for piece in batch.split(OWN, dim=-1)])
     mean = pieces.mean(0)

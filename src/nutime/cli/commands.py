@@ -98,7 +98,7 @@ def embed(
     with _errors_about(source):
         embedder = NuTimeEmbedder(encoder, pool=pool.value, length=length or "auto").fit(first.named_series)
     document, page = _apply(embedder, series, chunks, out, engine, _ray_options(workers, gpus, address))
-    summaries.show({**document, "pool": embedder.reading_.pool}, page, as_json, out)
+    summaries.show({**document, "pool": embedder.reading_.name}, page, as_json, out)
 
 
 @reads_series

@@ -30,6 +30,8 @@ class Pool(StrEnum):
     UPPER = "upper"
     LAYERS = "layers"
     RESOLUTIONS = "resolutions"
+    UPPER_CONV = "upper+conv"
+    RESOLUTIONS_CONV = "resolutions+conv"
     AUTO = "auto"
 
 

@@ -45,7 +45,7 @@ from nutime.data.series import (
 from nutime.devices import usable_device
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators import storage
-from nutime.finetune.linear import embedding_size, probe_features
+from nutime.finetune.linear import probe_features
 from nutime.model.reading import AUTO, AUTO_POOLS, Length, Reading
 from nutime.progress import Report
 
@@ -153,7 +153,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_width(self, n_features: int) -> None:
         """Raise ValueError if a loaded model reads more features than the embedding has."""
-        size = embedding_size(self.encoder_.config, self.reading_, self.n_channels_in_)
+        size = self.reading_.size(self.encoder_.config, self.n_channels_in_)
         if n_features > size:
             raise ValueError(f"it reads {n_features} features of an embedding of {size}")
 
@@ -181,9 +181,9 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         if not isinstance(X, EmbeddedSeries):
             self.reading_ = Reading.choose(self.encoder_.config, self.pool, self.length, source.series)
             return source.series
-        if X.reading.pool not in (AUTO_POOLS if self.pool == AUTO else (self.pool,)):
+        if X.reading.name not in (AUTO_POOLS if self.pool == AUTO else (self.pool,)):
             raise ValueError(
-                f"X was embedded with pool {X.reading.pool!r}, but the estimator has pool {self.pool!r}"
+                f"X was embedded with pool {X.reading.name!r}, but the estimator has pool {self.pool!r}"
             )
         if self.length not in (AUTO, X.reading.points):
             raise ValueError(f"X was embedded with {X.reading}, but the estimator has length {self.length}")

@@ -13,7 +13,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from nutime.data.series import SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import EmbeddedSeries, SeriesEstimator
-from nutime.finetune.linear import embedding_size
 from nutime.model.reading import AUTO, Length
 
 
@@ -51,7 +50,7 @@ class NuTimeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesEs
     def fit(self, X: SeriesLike | EmbeddedSeries, y: Any = None) -> Self:
         """Load the encoder; record the number of channels and how series are read."""
         self._start_fit(X)
-        self._n_features_out = embedding_size(self.encoder_.config, self.reading_, self.n_channels_in_)
+        self._n_features_out = self.reading_.size(self.encoder_.config, self.n_channels_in_)
         return self
 
     def transform(self, X: SeriesLike | EmbeddedSeries) -> NDArray[np.float32]:

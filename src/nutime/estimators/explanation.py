@@ -9,13 +9,14 @@ widths, overlapping stretches, gradients, integrated gradients and attention (``
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.series import Array, SeriesLike, SeriesSet
 from nutime.estimators.base import EmbeddedSeries, Float64, SeriesEstimator, series_of
-from nutime.finetune.linear import MAX_FEATURES, embedding_size, selected_features
+from nutime.finetune.linear import MAX_FEATURES, selected_features
 
 # A series is divided into so many stretches of equal length.
 _STRETCHES = (10, 20, 40)
@@ -59,11 +60,16 @@ def _embed_variants(estimator: SeriesEstimator, variants: list[Array]) -> Embedd
         embedding = estimator._features(variants)
     else:
         distinct, places = np.unique(np.concatenate(variants), axis=0, return_inverse=True)
-        width, size = embedding_size(encoder.config, reading, 1), embedding_size(encoder.config, reading, channels)
-        of_channels = estimator._features(list(distinct[:, None]), width)
+        by_channel = replace(reading, convolved=0)
+        width, size = by_channel.size(encoder.config, 1), reading.size(encoder.config, channels)
+        of_channels = encoder.embed(list(distinct[:, None]), reading=by_channel)
         columns = np.arange(size) if size <= MAX_FEATURES else selected_features(size, MAX_FEATURES)
-        channel, column = np.divmod(columns, width)
+        of_all = columns[columns >= channels * width] - channels * width  # columns that read all channels
+        channel, column = np.divmod(columns[: len(columns) - len(of_all)], width)
         embedding = of_channels[places.reshape(len(variants), channels)[:, channel], column]
+        if reading.convolved:
+            convolutions = encoder.convolutions(variants, reading.convolved)
+            embedding = np.concatenate([embedding, convolutions[:, of_all]], axis=1)
     return EmbeddedSeries(SeriesSet(variants), embedding, encoder, reading)
 
 

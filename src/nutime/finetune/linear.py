@@ -19,13 +19,11 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 from torch.nn import functional as F
 
 from nutime.data.series import Array
 from nutime.encoder import NuTime
-from nutime.model.config import NuTimeConfig
 from nutime.model.reading import Reading
 from nutime.progress import Report, progress
 
@@ -43,13 +41,10 @@ _MAX_ITERATIONS = 500
 _HISTORY = 10
 _MAX_HALVINGS = 20
 _POWER_ITERATIONS = 30
+#: Of the mean variance of all features, added to the variance of each; chosen inside training splits.
+VARIANCE_SHARE = 0.02
 #: Penalties of the ridge regression, in units of the mean squared length of a row.
 _PENALTIES = 10.0 ** np.arange(-6, 4.25, 0.25)
-
-
-def embedding_size(config: NuTimeConfig, reading: Reading, channels: int) -> int:
-    """Return the length of the vector that :meth:`NuTime.embed` returns for a series."""
-    return reading.size(config) * (channels if config.channels == 1 else 1)
 
 
 def selected_features(size: int, count: int) -> NDArray[np.intp]:
@@ -74,7 +69,7 @@ def probe_features(
         count: values per series; all of them unless given, but at most :data:`MAX_FEATURES`.
         verbose: as in :meth:`NuTime.embed`.
     """
-    size = embedding_size(encoder.config, reading, len(series[0]))
+    size = reading.size(encoder.config, len(series[0]))
     count = min(size, MAX_FEATURES) if count is None else count
     if count == size:
         return encoder.embed(series, reading=reading, verbose=verbose)
@@ -87,6 +82,20 @@ def probe_features(
             features[start : start + len(chunk)] = encoder.embed(chunk, reading=reading)[:, selected]
             report(start + len(chunk), len(series))
     return features
+
+
+def mean_and_scale(embedding: NDArray[Any], weight: Float64) -> tuple[Float64, Float64]:
+    """Return what standardises the features: the mean of each, and a scale a little above its standard deviation.
+
+    The deviation of a feature that is nearly constant in a few series says little about others: divided by it
+    alone, one such feature can outweigh all the rest. Features that vary less than most count less.
+    """
+    share = weight / weight.sum()
+    mean = share @ embedding
+    centred = embedding - mean
+    variance = np.einsum("n,nd,nd->d", share, centred, centred)
+    scale = np.sqrt(variance + VARIANCE_SHARE * variance.mean())
+    return mean, np.where(scale > 0, scale, 1)
 
 
 @dataclass(frozen=True)
@@ -115,25 +124,25 @@ class LinearProbe:
         """Fit a probe. Class weights affect the classifier, not the standardisation."""
         weight = np.ones(len(targets)) if sample_weight is None else sample_weight
         class_weight = np.ones(targets.max() + 1) if class_weight is None else class_weight
-        scaler = StandardScaler().fit(embedding.astype(np.float64), sample_weight=weight)
-        rows = torch.from_numpy(scaler.transform(embedding.astype(np.float64)))
+        mean, scale = mean_and_scale(embedding, weight)
+        rows = torch.from_numpy((embedding - mean) / scale)
         weights = torch.from_numpy(weight * class_weight[targets])
         coef, intercept = fit_logistic(
             rows[None], torch.from_numpy(targets)[None], weights[None], len(class_weight), C
         )
-        return cls(scaler.mean_, scaler.scale_, coef[0].numpy(), intercept[0].numpy())
+        return cls(mean, scale, coef[0].numpy(), intercept[0].numpy())
 
     @classmethod
     def fit_numbers(
         cls, embedding: NDArray[Any], targets: NDArray[Any], sample_weight: Float64
     ) -> tuple[Self, Float64]:
         """Fit a probe by :func:`fit_ridge`; return it with the leave-one-out errors of the targets."""
-        scaler = StandardScaler().fit(embedding.astype(np.float64), sample_weight=sample_weight)
-        rows = torch.from_numpy(scaler.transform(embedding.astype(np.float64)))
+        mean, scale = mean_and_scale(embedding, sample_weight)
+        rows = torch.from_numpy((embedding - mean) / scale)
         coef, intercept, errors = fit_ridge(
             rows[None], torch.from_numpy(targets)[None], torch.from_numpy(sample_weight)[None]
         )
-        return cls(scaler.mean_, scaler.scale_, coef[0].numpy(), intercept[0].numpy()), errors[0].numpy()
+        return cls(mean, scale, coef[0].numpy(), intercept[0].numpy()), errors[0].numpy()
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:

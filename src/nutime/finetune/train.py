@@ -38,7 +38,7 @@ from nutime.finetune.ensemble import (
     row_names,
     training_outputs,
 )
-from nutime.finetune.linear import Float64, fit_logistic, fit_ridge, probe_features
+from nutime.finetune.linear import VARIANCE_SHARE, Float64, fit_logistic, fit_ridge, probe_features
 from nutime.model.noise import Noise
 from nutime.model.reading import AUTO, Reading, points_for
 from nutime.progress import Report, progress
@@ -295,7 +295,7 @@ class _Training:
         size = frozen.shape[-1]
         halves = torch.stack([self._random_half(model, size) for model in range(self.n_models)])
         probe_weight, probe_bias, self.probe_center = self._fit_heads(
-            lambda models: frozen[self.rows[models]] * halves[models, None], size, n_outputs
+            lambda models: frozen[self.rows[models]] * halves[models, None], size, n_outputs, VARIANCE_SHARE
         )
         with torch.no_grad():
             self.trained["head.weight"].copy_(weight)
@@ -306,8 +306,12 @@ class _Training:
         generator = torch.Generator().manual_seed(self.seed + self.first_model + model)
         return (torch.rand(size, generator=generator) < 0.5).to(self.device)
 
-    def _fit_heads(self, read: Callable[[Tensor], Tensor], size: int, n_outputs: int) -> list[Tensor]:
+    def _fit_heads(
+        self, read: Callable[[Tensor], Tensor], size: int, n_outputs: int, variance_share: float = 0
+    ) -> list[Tensor]:
         """Fit a head per model, on the vectors of this ``size`` that ``read`` returns for some models.
+
+        ``variance_share`` is as in :func:`~nutime.finetune.linear.mean_and_scale`.
 
         Returns:
             The weights, the biases, and the centers by which the vectors were normalised.
@@ -317,6 +321,7 @@ class _Training:
         for models in torch.split(torch.arange(self.n_models, device=self.device), chunk_size):
             embedding = read(models)
             center = center_of(embedding)
+            center[:, 1] += variance_share * center[:, 1].mean(1, keepdim=True)
             targets, weights = (
                 values[models].gather(1, self.rows[models]) for values in (self.targets, self.weights)
             )

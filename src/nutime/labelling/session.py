@@ -136,7 +136,7 @@ class Session:
         if len(set(labels.values())) < 2:
             raise ValueError("a model needs labels of at least two classes")
         X, y = self.embedded.take(list(labels)), np.array(list(labels.values()))
-        return NuTimeClassifier(encoder=self.embedded.encoder, pool=self.embedded.reading.pool).fit(X, y)
+        return NuTimeClassifier(encoder=self.embedded.encoder, pool=self.embedded.reading.name).fit(X, y)
 
     def export(self) -> tuple[Path, Path]:
         """Write the labels as CSV and the model as a folder, beside the file of labels; return both paths."""

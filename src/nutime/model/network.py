@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nutime.model.config import NuTimeConfig
 from nutime.model.noise import Noise
-from nutime.model.reading import RESOLUTIONS, Reading, check_pool
+from nutime.model.reading import NETWORK_POOLS, RESOLUTIONS, Reading, check_pool
 from nutime.model.tokens import Tokens, sinusoids
 from nutime.model.transformer import Transformer
 
@@ -50,8 +50,8 @@ class NuTimeNetwork(nn.Module):
         return first[:, 0]
 
     def pooled(self, series: Tensor, how: str, noise: Noise | None = None) -> Tensor:
-        """Return one vector per series; ``how`` is one of :data:`~nutime.model.reading.POOLS`."""
-        check_pool(how)
+        """Return one vector per series; ``how`` is one of :data:`~nutime.model.reading.NETWORK_POOLS`."""
+        check_pool(how, NETWORK_POOLS)
         if how == "cls":
             return self.cls(series, noise)
         if how == "resolutions":
@@ -69,7 +69,7 @@ class NuTimeNetwork(nn.Module):
         return torch.cat(parts, dim=-1)
 
     def vectors(self, series: Tensor, reading: Reading) -> Tensor:
-        """Return one vector per series of ``reading.points`` points.
+        """Return one vector per series of ``reading.points`` points, without the features of convolutions.
 
         A series in pieces has three parts: the pooled whole, the mean over the pooled pieces, and their largest
         deviation from it, in which an event of a single piece is visible.

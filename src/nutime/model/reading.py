@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nutime.checks import check_number
 from nutime.model.config import NuTimeConfig
+from nutime.model.convolutions import MAX_POINTS, convolution_points, convolution_size
 
 #: A number of points; ``auto``: it follows the length of the series; or None: the network's own.
 Length: TypeAlias = int | Literal["auto"] | None
@@ -19,13 +20,16 @@ Length: TypeAlias = int | Literal["auto"] | None
 AUTO: Literal["auto"] = "auto"
 #: ``[CLS]``; the mean of the window tokens; both; both and the standard deviation of the tokens, after every layer
 #: of the upper half (``upper``) or after all layers (``layers``); ``upper`` at three resolutions.
-POOLS = ("cls", "mean", "cls+mean", "upper", "layers", "resolutions")
-#: The pools of which ``auto`` is one: for series of the network's length, and for longer ones.
-AUTO_POOLS = ("upper", "resolutions")
+NETWORK_POOLS = ("cls", "mean", "cls+mean", "upper", "layers", "resolutions")
+_CONVOLUTIONS = "+conv"  # after the name of a pool: with the features of random convolutions
+#: The pools of which ``auto`` is one: for series of about the network's length, and for longer ones.
+AUTO_POOLS = (f"upper{_CONVOLUTIONS}", f"resolutions{_CONVOLUTIONS}")
+POOLS = NETWORK_POOLS + AUTO_POOLS
 #: Points of the input averaged into one point of each resolution; the middle one has the network's own length.
 RESOLUTIONS = (1, 4, 16)
-#: Series above this multiple of the network's length are worth the work of three resolutions.
-SEVERAL_RESOLUTIONS_FROM = 0.2
+#: Series above this multiple of the network's length are worth the work of three resolutions; others are read once
+#: with half of its points.
+SEVERAL_RESOLUTIONS_FROM = 0.4
 #: Series above this multiple of the network's length are read in pieces as well as whole. Where more samples than
 #: this are averaged into one point, a line of the log mentions it.
 PIECES_FROM = 16
@@ -39,14 +43,16 @@ class Reading:
     """How series are read; it decides the number of values of an embedding.
 
     Attributes:
-        pool: one of :data:`POOLS`.
+        pool: what the network's tokens become, one of :data:`NETWORK_POOLS`.
         length: points of a series, or of a piece, that the network reads.
         pieces: into how many equal pieces a series is cut, to be read beside the whole; 0 for the whole alone.
+        convolved: points of a series that random convolutions read; 0 for the network alone.
     """
 
     pool: str
     length: int
     pieces: int = 0
+    convolved: int = 0
 
     @classmethod
     def choose(cls, config: NuTimeConfig, pool: str, length: Length, series: Sequence[NDArray[Any]]) -> Reading:
@@ -54,11 +60,11 @@ class Reading:
 
         Args:
             config: the network.
-            pool: one of :data:`POOLS`, or ``auto``: ``upper``, or ``resolutions`` for series longer than
-                :data:`SEVERAL_RESOLUTIONS_FROM` times the network's length.
-            length: None: the network's own length, or that of the finest resolution; ``auto``: the same, and
-                series of more than :data:`PIECES_FROM` times the network's length in pieces as well; or the exact
-                number of points that whole series are resized to.
+            pool: one of :data:`POOLS`, or ``auto``: ``upper+conv``, or ``resolutions+conv`` for series longer
+                than :data:`SEVERAL_RESOLUTIONS_FROM` times the network's length.
+            length: None: the network's own length, or that of the finest resolution; with pool ``auto`` half of it
+                for short series; ``auto``: the same, and series of more than :data:`PIECES_FROM` times the
+                network's length in pieces as well; or the exact number of points that whole series are resized to.
             series: ``(channels, length)`` each.
         """
         typical: float
@@ -67,43 +73,58 @@ class Reading:
         else:
             check_number("length", length, f"[1, {_MAX_WINDOWS * config.window}]", integer=True)
             typical = length
+        short = False
         if pool == AUTO:
-            pool = AUTO_POOLS[typical > SEVERAL_RESOLUTIONS_FROM * config.length]
+            short = typical <= SEVERAL_RESOLUTIONS_FROM * config.length
+            pool = AUTO_POOLS[not short]
         check_pool(pool)
+        convolved = convolution_points(typical) if pool in AUTO_POOLS else 0
+        pool = pool.removesuffix(_CONVOLUTIONS)
         if length is not None and length != AUTO:
-            return cls(pool, int(length)).checked(config)
-        own = points_for(config, pool)
-        if length is None or typical <= PIECES_FROM * config.length:
-            return cls(pool, own)
-        return cls(pool, own, min(MAX_PIECES * config.length // own, math.ceil(typical / own)))
+            return cls(pool, int(length), 0, convolved).checked(config)
+        own, pieces = points_for(config, pool), 0
+        if short:
+            own = math.ceil(own / 2 / config.window) * config.window
+        if length == AUTO and typical > PIECES_FROM * config.length:
+            pieces = min(MAX_PIECES * config.length // own, math.ceil(typical / own))
+        return cls(pool, own, pieces, convolved)
 
     def checked(self, config: NuTimeConfig) -> Reading:
         """Return the reading if a network can read so; otherwise raise a ValueError."""
-        check_pool(self.pool)
+        check_pool(self.pool, NETWORK_POOLS)
         check_number("length", self.length, f"[1, {_MAX_WINDOWS * config.window}]", integer=True)
         if self.length % (unit := unit_for(config, self.pool)):
             raise ValueError(f"length must be a multiple of {unit} for pool {self.pool}; got {self.length}")
         check_number("pieces", self.pieces, f"[0, {MAX_PIECES}]", integer=True)
+        check_number("convolved", self.convolved, f"[0, {MAX_POINTS}]", integer=True)
         return self
+
+    @property
+    def name(self) -> str:
+        """The pool as an argument, one of :data:`POOLS`."""
+        return self.pool + (_CONVOLUTIONS if self.convolved else "")
 
     @property
     def points(self) -> int:
         """The points that a series is resized to: of all pieces, if there are any."""
         return self.length * max(1, self.pieces)
 
-    def size(self, config: NuTimeConfig) -> int:
-        """Return the number of values per series."""
-        return pooled_size(config, self.pool) * (3 if self.pieces else 1)
+    def size(self, config: NuTimeConfig, channels: int) -> int:
+        """Return the number of values per series; a univariate network reads the channels one by one."""
+        size = (
+            pooled_size(config, self.pool) * (3 if self.pieces else 1) * (channels if config.channels == 1 else 1)
+        )
+        return size + (convolution_size(self.convolved) if self.convolved else 0)
 
     def __str__(self) -> str:
         pieces = f" and {self.pieces} pieces" if self.pieces else ""
-        return f"pool {self.pool} of {self.length} points{pieces}"
+        return f"pool {self.name} of {self.length} points{pieces}"
 
 
-def check_pool(how: str) -> None:
-    """Raise a ValueError unless ``how`` is one of :data:`POOLS`."""
-    if how not in POOLS:
-        raise ValueError(f"pool must be one of {', '.join(POOLS)}; got {how!r}")
+def check_pool(how: str, pools: Sequence[str] = POOLS) -> None:
+    """Raise a ValueError unless ``how`` is one of the ``pools``."""
+    if how not in pools:
+        raise ValueError(f"pool must be one of {', '.join(pools)}; got {how!r}")
 
 
 def unit_for(config: NuTimeConfig, how: str) -> int:
@@ -122,7 +143,7 @@ def points_for(config: NuTimeConfig, how: str) -> int:
 
 def pooled_size(config: NuTimeConfig, how: str) -> int:
     """Return the size of the vector that :meth:`~nutime.model.network.NuTimeNetwork.pooled` returns."""
-    check_pool(how)
+    check_pool(how, NETWORK_POOLS)
     upper = 3 * (config.depth - config.depth // 2)
     parts = {"cls": 1, "mean": 1, "cls+mean": 2, "upper": upper, "layers": 3 * config.depth}
     return config.dim * (len(RESOLUTIONS) * upper if how == "resolutions" else parts[how])

@@ -1,0 +1,72 @@
+"""Random convolutions: features of a whole series that a linear model reads beside those of the network.
+
+They are those of Hydra (Dempster, Schmidt and Webb, 2023): at each of several dilations, random kernels compete in
+groups. For each kernel, the responses at the points where it has the highest one of its group are summed, and the
+points where it has the lowest one are counted. The kernels of a group read the same random mixture of channels.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nutime.model.windows import window_statistics
+
+#: Series are read with at most this many points.
+MAX_POINTS = 1024
+_GROUPS, _KERNELS, _TAPS, _MAX_DILATIONS = 64, 8, 9, 8
+#: From 1 to 0 within 1 / 1000 of a standard deviation: rounding does not decide which kernel is the highest.
+_STEEPNESS = 1000
+
+
+def convolution_points(length: float) -> int:
+    """Return with how many points series of this length are read: their own, within limits."""
+    return int(min(max(length, _TAPS), MAX_POINTS))
+
+
+def convolution_size(points: int) -> int:
+    """Return the number of features."""
+    return 2 * _GROUPS * _KERNELS * len(_dilations(points))
+
+
+def convolve(series: Tensor) -> Tensor:
+    """Return ``(batch, features)`` of series ``(batch, channels, points)``, whatever their level and scale."""
+    shape = window_statistics(series).shape
+    # Again, because the ε of windows damps series of small scale.
+    shape = (shape / shape.std(-1, keepdim=True).clamp(min=torch.finfo(shape.dtype).tiny)).float()
+    points, features = series.shape[-1], []
+    for kernels, dilation in zip(_random_kernels(series.shape[1]), _dilations(points), strict=False):
+        padded = F.pad(shape, (_TAPS // 2 * dilation, _TAPS // 2 * dilation))
+        shifted = [padded[..., tap * dilation : tap * dilation + points] for tap in range(_TAPS)]
+        # A matrix product, since torch.conv1d is rounded to TF32 on CUDA.
+        responses = torch.unflatten(kernels.to(shape.device) @ torch.cat(shifted, dim=1), 1, (_GROUPS, _KERNELS))
+        highest, lowest = responses.amax(2, keepdim=True), responses.amin(2, keepdim=True)
+        is_highest = torch.add(1 - _STEEPNESS * highest, responses, alpha=_STEEPNESS).relu()
+        is_lowest = torch.add(1 + _STEEPNESS * lowest, responses, alpha=-_STEEPNESS).relu()
+        sums = (is_highest * highest).mean(-1).relu()
+        features += [sums.sqrt().flatten(1), is_lowest.mean(-1).sqrt().flatten(1)]
+    return torch.cat(features, dim=1)
+
+
+def _dilations(points: int) -> list[int]:
+    """Return the powers of two at which a kernel is shorter than the series; one at least."""
+    return [2**power for power in range(_MAX_DILATIONS) if power == 0 or (_TAPS - 1) * 2**power < points]
+
+
+@lru_cache(maxsize=8)
+def _random_kernels(channels: int) -> list[Tensor]:
+    """Return a matrix ``(groups · kernels, taps · channels)`` per dilation, always the same ones."""
+    random = np.random.RandomState(0)  # its numbers are the same in all versions of NumPy
+    matrices = []
+    for _ in range(_MAX_DILATIONS):
+        kernels = random.standard_normal((_GROUPS, _KERNELS, _TAPS, 1))
+        kernels -= kernels.mean(2, keepdims=True)
+        kernels /= np.abs(kernels).sum(2, keepdims=True)
+        mixture = random.standard_normal((_GROUPS, 1, 1, channels))
+        mixture /= np.sqrt(np.square(mixture).sum(-1, keepdims=True))
+        matrices.append(torch.from_numpy((kernels * mixture).reshape(_GROUPS * _KERNELS, -1)).float())
+    return matrices
