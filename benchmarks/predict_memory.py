@@ -2,7 +2,7 @@
 
     python benchmarks/predict_memory.py 100000
 
-The series are random walks of length 150, which the default classifier reads at the network's own length. The
+The series are random walks of length 150, which the default classifier reads once, with 256 points. The
 rival reads all series at three resolutions of 2048 points; it predicts the first 256 series, once before and once
 after the default classifier predicts the same. Peak memory is that of the whole process, including imports and the
 series themselves. The last line is JSON; the exit code is 1 above 1.5 GB.
