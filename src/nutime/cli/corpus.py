@@ -100,8 +100,8 @@ def _print(corpus: Corpus, as_json: bool) -> None:
     console.print(f"Lengths: {quantiles}")
     scales = description["scale_histogram"]
     largest = max(scales.values())
-    bars = [(scale, f"{count:,}", f"{'█' * max(1, 40 * count // largest):40}") for scale, count in scales.items()]
-    console.print(table(("about", "series", ""), bars, "Scale of the values (root mean square)"))
+    bars = [(scale, f"{count:,}", "█" * max(1, 40 * count // largest)) for scale, count in scales.items()]
+    console.print(table(("about", "series", ""), bars, "Scale of the values (root mean square)", (0, 2)))
     if repeats := description.get("repeats"):
         rows = [(row["source"], row["repeats"], f"{row['series']:,}") for row in repeats["details"]]
         title = f"Left out, because they repeat a test series: {repeats['dropped']:,}"

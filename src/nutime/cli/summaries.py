@@ -314,13 +314,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> Table:
-    """Return a table to print, its first column aligned left and all others right."""
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None, left: Sequence[int] = (0,)
+) -> Table:
+    """Return a table to print, with some columns aligned ``left`` and all others right."""
     from rich.table import Table
 
     result = Table(title=title, title_justify="left")
     for index, column in enumerate(columns):
-        result.add_column(printable(column), justify="right" if index else "left")
+        result.add_column(printable(column), justify="left" if index in left else "right")
     for row in rows:
         result.add_row(*map(printable, row))
     return result
