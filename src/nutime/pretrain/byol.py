@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.distributed.nn.functional import all_gather, all_reduce
 from torch.nn import functional as F
 
 from nutime.model.hashing import decide, threshold
@@ -167,14 +167,33 @@ def _info_nce(one: Tensor, other: Tensor) -> Tensor:
     return forward + backward
 
 
+class _Sum(torch.autograd.Function):
+    """The sum over processes; torch deprecates its own differentiable collectives without a public successor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.clone(memory_format=torch.contiguous_format)
+        distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return _Sum.forward(ctx, gradient)
+
+
 def _mean_over_processes(x: Tensor) -> Tensor:
-    mean: Tensor = all_reduce(x) / distributed.get_world_size()  # type: ignore[no-untyped-call]
+    mean: Tensor = _Sum.apply(x) / distributed.get_world_size()  # type: ignore[no-untyped-call]
     return mean
 
 
 def _gather_rows(x: Tensor) -> Tensor:
     """Return the rows of all processes, one after another."""
-    return torch.cat(all_gather(x)) if _is_distributed() else x  # type: ignore[no-untyped-call]
+    if not _is_distributed():
+        return x
+    before = distributed.get_rank() * len(x)
+    after = (distributed.get_world_size() - 1) * len(x) - before
+    rows: Tensor = _Sum.apply(F.pad(x, (0, 0, before, after)))  # type: ignore[no-untyped-call]
+    return rows
 
 
 def _is_distributed() -> bool:
