@@ -20,6 +20,7 @@ from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import NuTimeDetector
 from nutime.estimators.embedder import NuTimeEmbedder
 from nutime.estimators.regressor import NuTimeRegressor
+from nutime.finetune.train import _Training
 from nutime.model.config import NuTimeConfig
 
 torch.set_num_threads(1)  # the tensors of tests are small: threads would only wait for each other
@@ -57,6 +58,25 @@ def ctrl_c():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def ctrl_c_at_step(ctrl_c, monkeypatch):
+    """Return a function that has SIGINT sent when a step of fine-tuning begins, and returns the steps begun."""
+
+    def interrupt(number):
+        step, begun = _Training.step, []
+
+        def interrupted(self):
+            begun.append(len(begun) + 1)
+            if begun[-1] == number:
+                os.kill(os.getpid(), signal.SIGINT)
+            step(self)
+
+        monkeypatch.setattr(_Training, "step", interrupted)
+        return begun
+
+    return interrupt
 
 
 class Done(NamedTuple):

@@ -22,7 +22,6 @@ from nutime.cli import main, progress
 from nutime.cli.options import SHIPPED, Pool
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators import storage
-from nutime.finetune.train import _Training
 from nutime.model.config import NuTimeConfig
 from nutime.model.reading import AUTO, POOLS
 
@@ -440,17 +439,8 @@ def test_a_folder_of_files_is_fitted_and_predicted(nutime, tmp_path, weights):
     assert [row["id"] for row in read_rows(tmp_path / "p.csv")] == [f"r{index:02}" for index in range(10)]
 
 
-@pytest.mark.usefixtures("ctrl_c")
-def test_an_interrupted_fit_saves_no_model(nutime, tmp_path, train, weights, chosen, monkeypatch):
-    step, steps = _Training.step, []
-
-    def interrupted(self):
-        steps.append(1)
-        if len(steps) == 3:
-            os.kill(os.getpid(), signal.SIGINT)
-        step(self)
-
-    monkeypatch.setattr(_Training, "step", interrupted)
+def test_an_interrupted_fit_saves_no_model(nutime, tmp_path, train, weights, chosen, ctrl_c_at_step):
+    steps = ctrl_c_at_step(3)
     options = ["--strategy", "finetune", "--weights", weights, *chosen]
     assert nutime("fit", train, "-o", tmp_path / "model", *options).code == 130
     assert len(steps) == 3

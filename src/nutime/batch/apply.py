@@ -65,7 +65,7 @@ def apply_model(
         with open_results(out) as write:
             _apply(model, chunks, write, observe, options)
         return
-    with open_folder(out, run_key(pack(model), source, options) if source else None) as folder:
+    with open_folder(out, run_key(lambda: pack(model), source, options) if source else None) as folder:
         for number, part in groupby(chunks, attrgetter("part")):
             apply_to_part(model, part, folder, number, observe=observe, **options)
 
@@ -81,18 +81,20 @@ def apply_to_part(
         _apply(model, chunks, write, observe, options)
 
 
-def run_key(files: Mapping[str, bytes], source: Source, options: Mapping[str, Any]) -> str | None:
+def run_key(
+    read_files: Callable[[], Mapping[str, bytes]], source: Source, options: Mapping[str, Any]
+) -> str | None:
     """Return a digest of what results depend on, less the device; None if the input is not a Parquet data set.
 
     Args:
-        files: the model, as :func:`~nutime.batch.model_files.pack` returns it.
+        read_files: returns the model as :func:`~nutime.batch.model_files.pack` does; called if it is needed.
         source: the input.
         options: those of :func:`result_columns`.
     """
     input_files = source.fingerprint
     if input_files is None:
         return None
-    digests = [(name, sha256(content).hexdigest()) for name, content in sorted(files.items())]
+    digests = [(name, sha256(content).hexdigest()) for name, content in sorted(read_files().items())]
     return sha256(repr((versions(), digests, input_files, sorted(options.items()))).encode()).hexdigest()
 
 

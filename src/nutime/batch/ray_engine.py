@@ -52,7 +52,7 @@ def apply_model_with_ray(
     """
     pieces = source.pieces
     files = pack(model)
-    with open_folder(out, run_key(files, source, options)) as folder, _ray(address) as ray:
+    with open_folder(out, run_key(lambda: files, source, options)) as folder, _ray(address) as ray:
         most = _most_workers(ray.cluster_resources(), gpus)
         count = min(workers or most, most, len(pieces))
         stored = ray.put(files)
