@@ -7,16 +7,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import softmax
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from nutime.encoder import NuTime
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.finetune import ensemble
 from nutime.finetune import train as trainer
 from nutime.finetune.ensemble import Ensemble
+from nutime.finetune.linear import LinearProbe
 from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune, split_validation
 from waves import refusal, waves
 
@@ -72,9 +71,11 @@ def test_before_any_step_a_model_answers_with_the_mean_of_two_probes(encoder):
     own = NuTimeClassifier("probe", encoder, pool="upper").fit(X, y)
     read = started.model_.arrays()["probe.weight"][0].any(axis=0)
     assert 0.3 < read.mean() < 0.7
-    half = started.encoder_.embed(X, reading=started.reading_)[:, read]
-    beside = make_pipeline(StandardScaler(), LogisticRegression()).fit(half, y)
-    expected = (own.predict_proba(X) + beside.predict_proba(half)) / 2
+    features = started.encoder_.embed(X, reading=started.reading_)
+    network = started.reading_.sizes(started.encoder_.config, 1)[0]
+    halves = [features[:, :network][:, read[:network]], features[:, network:][:, read[network:]]]
+    beside = np.mean([LinearProbe.fit(half, y).logits(half) for half in halves], axis=0)
+    expected = (own.predict_proba(X) + softmax(beside, axis=1)) / 2
     np.testing.assert_allclose(started.predict_proba(X), expected, atol=0.02)
 
 

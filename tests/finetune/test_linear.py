@@ -11,7 +11,8 @@ from nutime.encoder import NuTime
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.finetune import linear
 from nutime.finetune import train as trainer
-from nutime.finetune.linear import LinearProbe, fit_logistic, mean_and_scale
+from nutime.finetune.linear import LinearProbe, feature_kinds, fit_logistic, mean_and_scale, selected_features
+from nutime.model.config import NuTimeConfig
 from nutime.model.reading import Reading
 from waves import waves
 
@@ -95,6 +96,33 @@ def test_a_feature_that_is_nearly_constant_in_few_series_does_not_decide():
     embedding = np.array([[0.0, 0, 0, 0], [0, 0.1, 0, 1e-6], [1, 1, 1, 0], [1, 0.9, 1, 0]])
     probe = LinearProbe.fit(embedding, np.array([0, 0, 1, 1]))
     assert probe.logits(np.array([[1, 1, 1, 1.0]])).argmax() == 1
+
+
+def test_a_probe_of_two_kinds_of_features_is_the_mean_of_two_probes():
+    rng = np.random.default_rng(0)
+    embedding, weight = rng.normal(size=(20, 7)), rng.integers(1, 4, 20).astype(float)
+    kinds, classes, numbers = [slice(0, 4), slice(4, 7)], np.arange(20) % 3, rng.normal(size=20)
+    both = LinearProbe.fit(embedding, classes, weight, kinds=kinds).logits(embedding)
+    parts = [LinearProbe.fit(embedding[:, kind], classes, weight).logits(embedding[:, kind]) for kind in kinds]
+    np.testing.assert_allclose(both, np.mean(parts, axis=0))
+    probe, errors = LinearProbe.fit_numbers(embedding, numbers, weight, kinds)
+    alone = [LinearProbe.fit_numbers(embedding[:, kind], numbers, weight) for kind in kinds]
+    outputs = [one.logits(embedding[:, kind]) for (one, _), kind in zip(alone, kinds, strict=True)]
+    np.testing.assert_allclose(probe.logits(embedding), np.mean(outputs, axis=0))
+    np.testing.assert_allclose(errors, np.mean([left_out for _, left_out in alone], axis=0))
+
+
+@pytest.mark.parametrize("count", [100, 40])
+def test_the_kinds_of_features_are_where_they_are_selected_from(count):
+    reading = Reading("cls", 32, convolved=9)
+    config = NuTimeConfig(dim=16, length=32)
+    size = reading.size(config, 3)
+    selected = selected_features(size, count)
+    network, convolutions = feature_kinds(reading, config, 3, count)
+    assert (selected[network] < 48).all()
+    assert (selected[convolutions] >= 48).all()
+    assert feature_kinds(reading, config, 3, size) == [slice(0, 48), slice(48, size)]
+    assert feature_kinds(Reading("cls", 32), config, 3, 48) == [slice(0, 48)]
 
 
 # ---- features -----------------------------------------------------------------------------------------

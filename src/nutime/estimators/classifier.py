@@ -130,7 +130,8 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         class_weight = _class_weights(self.class_weight, classes, targets, weights)
         if self.strategy == "probe":
             embedding = self._features(given, verbose=self.verbose)
-            self.model_ = LinearProbe.fit(embedding, targets, weights, class_weight, self.C)
+            kinds = self._feature_kinds(embedding.shape[1])
+            self.model_ = LinearProbe.fit(embedding, targets, weights, class_weight, self.C, kinds)
         else:
             data = TrainingSet(series_of(given), targets, weights, class_weight, self._probe_embedding(given))
             seed = seed_from(self.random_state)

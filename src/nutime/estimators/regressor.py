@@ -117,7 +117,8 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         targets = (targets - self.target_mean_) / self.target_scale_
         if self.strategy == "probe":
             embedding = self._features(given, verbose=self.verbose)
-            self.model_, errors = LinearProbe.fit_numbers(embedding, targets, weights)
+            kinds = self._feature_kinds(embedding.shape[1])
+            self.model_, errors = LinearProbe.fit_numbers(embedding, targets, weights, kinds)
         else:
             errors = self._finetune(given, targets, weights, config)
         order = np.argsort(np.abs(errors))

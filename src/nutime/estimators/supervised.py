@@ -13,7 +13,7 @@ from nutime.data.series import Array
 from nutime.estimators import storage
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, SeriesEstimator, chunks_of
 from nutime.finetune.ensemble import Ensemble
-from nutime.finetune.linear import LinearProbe
+from nutime.finetune.linear import LinearProbe, feature_kinds
 from nutime.finetune.train import FinetuneConfig
 
 #: The values of the parameter ``strategy``.
@@ -37,6 +37,10 @@ class SupervisedEstimator(SeriesEstimator):
         names = {field.name for field in fields(FinetuneConfig)}
         params = self.get_params(deep=False)
         return FinetuneConfig(**{name: value for name, value in params.items() if name in names})
+
+    def _feature_kinds(self, count: int) -> list[slice]:
+        """Return where the kinds of features are that a probe averages over."""
+        return feature_kinds(self.reading_, self.encoder_.config, self.n_channels_in_, count)
 
     def _probe_outputs(self, probe: LinearProbe, X: list[Array] | EmbeddedSeries) -> Float64:
         """Return ``(n, outputs)`` of a probe, computed for some series at a time."""

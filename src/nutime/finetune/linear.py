@@ -12,7 +12,7 @@ For numbers it is a ridge regression in closed form, with its leave-one-out erro
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self, TypeAlias
 
@@ -24,6 +24,7 @@ from torch.nn import functional as F
 
 from nutime.data.series import Array
 from nutime.encoder import NuTime
+from nutime.model.config import NuTimeConfig
 from nutime.model.reading import Reading
 from nutime.progress import Report, progress
 
@@ -84,6 +85,13 @@ def probe_features(
     return features
 
 
+def feature_kinds(reading: Reading, config: NuTimeConfig, channels: int, count: int) -> list[slice]:
+    """Return where the network's values are among ``count`` features, and where those of the convolutions are."""
+    sizes = reading.sizes(config, channels)
+    network = sizes[0] if count == sum(sizes) else int((selected_features(sum(sizes), count) < sizes[0]).sum())
+    return [kind for kind in (slice(0, network), slice(network, count)) if kind.start < kind.stop]
+
+
 def mean_and_scale(embedding: NDArray[Any], weight: Float64) -> tuple[Float64, Float64]:
     """Return what standardises the features: the mean of each, and a scale a little above its standard deviation.
 
@@ -100,7 +108,10 @@ def mean_and_scale(embedding: NDArray[Any], weight: Float64) -> tuple[Float64, F
 
 @dataclass(frozen=True)
 class LinearProbe:
-    """A logistic or ridge regression on standardised embeddings.
+    """The mean of logistic or ridge regressions on standardised embeddings, one per kind of feature.
+
+    Fitted together, features of one kind would leave little for the other to explain. The mean of the logits is
+    again linear, so that one matrix holds it.
 
     Attributes:
         mean, scale: of the embeddings, ``(d,)``.
@@ -120,29 +131,43 @@ class LinearProbe:
         sample_weight: Float64 | None = None,
         class_weight: Float64 | None = None,
         C: float = 1.0,
+        kinds: Sequence[slice] = (slice(None),),
     ) -> Self:
-        """Fit a probe. Class weights affect the classifier, not the standardisation."""
+        """Fit a probe. Class weights affect the classifier, not the standardisation; see :func:`feature_kinds`."""
         weight = np.ones(len(targets)) if sample_weight is None else sample_weight
         class_weight = np.ones(targets.max() + 1) if class_weight is None else class_weight
-        mean, scale = mean_and_scale(embedding, weight)
-        rows = torch.from_numpy((embedding - mean) / scale)
-        weights = torch.from_numpy(weight * class_weight[targets])
-        coef, intercept = fit_logistic(
-            rows[None], torch.from_numpy(targets)[None], weights[None], len(class_weight), C
-        )
-        return cls(mean, scale, coef[0].numpy(), intercept[0].numpy())
+        weights = torch.from_numpy(weight * class_weight[targets])[None]
+        classes = torch.from_numpy(targets)[None]
+        parts = []
+        for kind in kinds:
+            mean, scale, rows = _standardised(embedding[:, kind], weight)
+            parts.append((mean, scale, *fit_logistic(rows, classes, weights, len(class_weight), C)))
+        return cls._averaged(parts)
 
     @classmethod
     def fit_numbers(
-        cls, embedding: NDArray[Any], targets: NDArray[Any], sample_weight: Float64
+        cls,
+        embedding: NDArray[Any],
+        targets: NDArray[Any],
+        sample_weight: Float64,
+        kinds: Sequence[slice] = (slice(None),),
     ) -> tuple[Self, Float64]:
         """Fit a probe by :func:`fit_ridge`; return it with the leave-one-out errors of the targets."""
-        mean, scale = mean_and_scale(embedding, sample_weight)
-        rows = torch.from_numpy((embedding - mean) / scale)
-        coef, intercept, errors = fit_ridge(
-            rows[None], torch.from_numpy(targets)[None], torch.from_numpy(sample_weight)[None]
-        )
-        return cls(mean, scale, coef[0].numpy(), intercept[0].numpy()), errors[0].numpy()
+        numbers, weights = torch.from_numpy(targets)[None], torch.from_numpy(sample_weight)[None]
+        parts, errors = [], []
+        for kind in kinds:
+            mean, scale, rows = _standardised(embedding[:, kind], sample_weight)
+            coef, intercept, left_out = fit_ridge(rows, numbers, weights)
+            parts.append((mean, scale, coef, intercept))
+            errors.append(left_out[0].numpy())
+        return cls._averaged(parts), np.mean(errors, axis=0)
+
+    @classmethod
+    def _averaged(cls, parts: Sequence[tuple[Float64, Float64, Tensor, Tensor]]) -> Self:
+        """Return one probe for the mean of several, each on features of its own."""
+        means, scales, coefs, intercepts = zip(*parts, strict=True)
+        coef = torch.cat(coefs, dim=-1)[0].numpy() / len(parts)
+        return cls(np.concatenate(means), np.concatenate(scales), coef, torch.cat(intercepts).mean(0).numpy())
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -157,6 +182,12 @@ class LinearProbe:
         """Return ``(n, classes)`` logits, or ``(n, 1)`` numbers."""
         logits: Float64 = (embedding - self.mean) / self.scale @ self.coef.T + self.intercept
         return logits
+
+
+def _standardised(embedding: NDArray[Any], weight: Float64) -> tuple[Float64, Float64, Tensor]:
+    """Return mean and scale, and the standardised features as one problem, ``(1, n, d)``."""
+    mean, scale = mean_and_scale(embedding, weight)
+    return mean, scale, torch.from_numpy((embedding - mean) / scale)[None]
 
 
 @torch.no_grad()

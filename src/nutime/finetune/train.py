@@ -8,7 +8,7 @@ model has its own head, crops, dropout and order of batches, which depend on the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -38,7 +38,14 @@ from nutime.finetune.ensemble import (
     row_names,
     training_outputs,
 )
-from nutime.finetune.linear import VARIANCE_SHARE, Float64, fit_logistic, fit_ridge, probe_features
+from nutime.finetune.linear import (
+    VARIANCE_SHARE,
+    Float64,
+    feature_kinds,
+    fit_logistic,
+    fit_ridge,
+    probe_features,
+)
 from nutime.model.noise import Noise
 from nutime.model.reading import AUTO, Reading, points_for
 from nutime.progress import Report, progress
@@ -267,7 +274,8 @@ class _Training:
         )
         self.probe_center = self.weights.new_empty(self.n_models, 2, 0)
         if data.embedding is not None:
-            self._start_from_probes(torch.from_numpy(data.embedding).to(self.device), data.n_outputs)
+            kinds = feature_kinds(reading, encoder.config, self.network.channels, data.embedding.shape[1])
+            self._start_from_probes(torch.from_numpy(data.embedding).to(self.device), kinds, data.n_outputs)
         self.optimizer = torch.optim.AdamW(
             self.trained.values(),
             lr=torch.zeros((), device=self.device),
@@ -283,7 +291,7 @@ class _Training:
         """Return ``(models, n)`` values on the device."""
         return torch.from_numpy(values).to(self.device).expand(self.n_models, -1)
 
-    def _start_from_probes(self, frozen: Tensor, n_outputs: int) -> None:
+    def _start_from_probes(self, frozen: Tensor, kinds: Sequence[slice], n_outputs: int) -> None:
         """Initialise every head as a linear probe of its model, and add a probe of the frozen encoder.
 
         Fine-tuning then starts from the quality of the pretrained encoder, and keeps half of it where there is
@@ -292,19 +300,35 @@ class _Training:
         """
         own = self.embedding(self.state())
         weight, bias, _ = self._fit_heads(lambda models: own[models], own.shape[-1], n_outputs)
-        size = frozen.shape[-1]
-        halves = torch.stack([self._random_half(model, size) for model in range(self.n_models)])
-        probe_weight, probe_bias, self.probe_center = self._fit_heads(
-            lambda models: frozen[self.rows[models]] * halves[models, None], size, n_outputs, VARIANCE_SHARE
-        )
         with torch.no_grad():
             self.trained["head.weight"].copy_(weight)
             self.trained["head.bias"].copy_(bias)
-        self.fixed |= {"probe.weight": (probe_weight * halves[:, None]).float(), "probe.bias": probe_bias.float()}
+        seeds = range(self.seed + self.first_model, self.seed + self.first_model + self.n_models)
+        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        probes = [self._fit_probes(frozen[:, kind], generators, n_outputs) for kind in kinds]
+        weights, biases, centers = zip(*probes, strict=True)
+        self.probe_center = torch.cat(centers, dim=-1)
+        self.fixed["probe.weight"] = torch.cat(weights, dim=-1) / len(kinds)
+        self.fixed["probe.bias"] = torch.stack(biases).mean(0)
 
-    def _random_half(self, model: int, size: int) -> Tensor:
-        generator = torch.Generator().manual_seed(self.seed + self.first_model + model)
-        return (torch.rand(size, generator=generator) < 0.5).to(self.device)
+    def _fit_probes(
+        self, frozen: Tensor, generators: Sequence[torch.Generator], n_outputs: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Fit a probe per model, on its own random half of one kind of features; return what _fit_heads does."""
+        size = frozen.shape[-1]
+        orders = torch.stack([torch.randperm(size, generator=generator) for generator in generators])
+        halves = orders[:, : -(-size // 2)].to(self.device)
+        weight, bias, center = self._fit_heads(
+            lambda models: torch.stack([frozen[self.rows[m]][:, halves[m]] for m in models]),
+            halves.shape[1],
+            n_outputs,
+            VARIANCE_SHARE,
+        )
+        all_weights = frozen.new_zeros(self.n_models, n_outputs, size)
+        all_centers = frozen.new_tensor([0, 1])[:, None].repeat(self.n_models, 1, size)
+        all_weights.scatter_(2, halves[:, None].expand_as(weight), weight.float())
+        all_centers.scatter_(2, halves[:, None].expand_as(center), center)
+        return all_weights, bias.float(), all_centers
 
     def _fit_heads(
         self, read: Callable[[Tensor], Tensor], size: int, n_outputs: int, variance_share: float = 0

@@ -111,10 +111,12 @@ class Reading:
 
     def size(self, config: NuTimeConfig, channels: int) -> int:
         """Return the number of values per series; a univariate network reads the channels one by one."""
-        size = (
-            pooled_size(config, self.pool) * (3 if self.pieces else 1) * (channels if config.channels == 1 else 1)
-        )
-        return size + (convolution_size(self.convolved) if self.convolved else 0)
+        return sum(self.sizes(config, channels))
+
+    def sizes(self, config: NuTimeConfig, channels: int) -> tuple[int, int]:
+        """Return the number of values of the network, and of those of random convolutions after them."""
+        wholes = (3 if self.pieces else 1) * (channels if config.channels == 1 else 1)
+        return pooled_size(config, self.pool) * wholes, convolution_size(self.convolved) if self.convolved else 0
 
     def __str__(self) -> str:
         pieces = f" and {self.pieces} pieces" if self.pieces else ""
