@@ -250,6 +250,12 @@ def test_layers_pools_three_vectors_after_every_layer():
     torch.testing.assert_close(net.pooled(series, "upper"), torch.cat(upper, dim=1))
 
 
+def test_tokens_that_are_all_equal_have_a_gradient():
+    net = network()
+    net.pooled(random_series(length=TINY.window), "upper").sum().backward()  # of one window: the deviation is zero
+    assert all(parameter.grad.isfinite().all() for parameter in net.parameters())
+
+
 def test_resolutions_pools_the_upper_layers_of_three_readings():
     net, series = network(), random_series(length=points_for(TINY, "resolutions"))
     fine, middle, coarse = (series.unflatten(-1, (-1, points)).mean(-1) for points in (1, 4, 16))

@@ -64,8 +64,10 @@ class NuTimeNetwork(nn.Module):
         for tokens in streams[len(streams) // 2 :] if how == "upper" else streams:
             windows = tokens[:, 1:]
             mean = windows.mean(1)
-            # Faster than torch.std, which is slow along any axis but the last.
-            parts += [tokens[:, 0], mean, (windows - mean[:, None]).square().mean(1).sqrt()]
+            # Faster than torch.std, which is slow along any axis but the last. The root of zero has no gradient;
+            # in half precision a value is sometimes the same in all windows.
+            variance = (windows - mean[:, None]).square().mean(1).clamp(min=torch.finfo(windows.dtype).tiny)
+            parts += [tokens[:, 0], mean, variance.sqrt()]
         return torch.cat(parts, dim=-1)
 
     def vectors(self, series: Tensor, reading: Reading) -> Tensor:
