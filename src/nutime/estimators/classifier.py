@@ -38,8 +38,9 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
     missing or padding.
 
     Args:
-        strategy: ``probe``: a logistic regression on the standardised embedding of the frozen encoder; seconds
-            on a CPU. ``finetune``: the encoder is trained together with a linear head, and the probabilities are
+        strategy: ``probe``: a logistic regression on the standardised embedding of the frozen encoder (with
+            ``+conv`` in the pool, another on the convolutions; their logits are averaged); seconds on a CPU.
+            ``finetune``: the encoder is trained together with a linear head, and the probabilities are
             averaged with those of a probe; slower, and better with more labels.
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
         pool: how tokens become the embedding that a probe reads, as in :meth:`nutime.NuTime.embed`.
