@@ -132,8 +132,7 @@ def test_the_probe_is_a_ridge_regression_with_the_most_likely_penalty(shape):
     rng = np.random.default_rng(0)
     X = rng.normal(size=shape)
     y = X[:, :5].sum(1) + rng.normal(size=len(X))
-    mean, scale = linear.mean_and_scale(X, np.ones(len(X)))
-    rows = (X - mean) / scale
+    rows, *_ = linear.standardise(X, np.ones(len(X)))
     contrasts = np.linalg.qr(np.c_[np.ones(len(X)), rng.normal(size=(len(X), len(X) - 1))])[0][:, 1:]
 
     def log_likelihood(alpha):

@@ -11,7 +11,7 @@ from nutime.encoder import NuTime
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.finetune import linear
 from nutime.finetune import train as trainer
-from nutime.finetune.linear import LinearProbe, feature_kinds, fit_logistic, mean_and_scale, selected_features
+from nutime.finetune.linear import LinearProbe, feature_kinds, fit_logistic, selected_features, standardise
 from nutime.model.config import NuTimeConfig
 from nutime.model.reading import Reading
 from waves import waves
@@ -69,8 +69,7 @@ def test_a_probe_has_the_probabilities_of_scikit_learns_logistic_regression(enco
     embedding = NuTime.from_pretrained(encoder).embed(as_series(waves(n=30)[0]))
     targets = np.arange(30) % classes
     logits = torch.tensor(LinearProbe.fit(embedding, targets).logits(embedding))
-    mean, scale = mean_and_scale(embedding, np.ones(30))
-    standardised = (embedding - mean) / scale
+    standardised, *_ = standardise(embedding, np.ones(30))
     expected = LogisticRegression(max_iter=5000, tol=1e-10).fit(standardised, targets).predict_proba(standardised)
     np.testing.assert_allclose(logits.softmax(1).numpy(), expected, atol=1e-4)
 
@@ -85,7 +84,8 @@ def test_features_are_divided_by_their_deviation_unless_they_hardly_vary():
     rng = np.random.default_rng(0)
     embedding = np.concatenate([rng.normal(3, 2, (50, 99)), rng.normal(3, 1e-6, (50, 1))], axis=1)
     weight = rng.integers(1, 4, 50).astype(float)
-    mean, scale = mean_and_scale(embedding, weight)
+    standardised, mean, scale = standardise(embedding, weight)
+    np.testing.assert_allclose(standardised, (embedding - mean) / scale)
     scaler = StandardScaler().fit(embedding, sample_weight=weight)
     np.testing.assert_allclose(mean, scaler.mean_)
     np.testing.assert_allclose(scale[:99], scaler.scale_[:99], rtol=0.03)

@@ -92,18 +92,20 @@ def feature_kinds(reading: Reading, config: NuTimeConfig, channels: int, count: 
     return [kind for kind in (slice(0, network), slice(network, count)) if kind.start < kind.stop]
 
 
-def mean_and_scale(embedding: NDArray[Any], weight: Float64) -> tuple[Float64, Float64]:
-    """Return what standardises the features: the mean of each, and a scale a little above its standard deviation.
+def standardise(embedding: NDArray[Any], weight: Float64) -> tuple[Float64, Float64, Float64]:
+    """Return standardised features with the mean of each, and its scale: a little above its standard deviation.
 
     The deviation of a feature that is nearly constant in a few series says little about others: divided by it
     alone, one such feature can outweigh all the rest. Features that vary less than most count less.
     """
     share = weight / weight.sum()
     mean = share @ embedding
-    centred = embedding - mean
-    variance = np.einsum("n,nd,nd->d", share, centred, centred)
+    rows = embedding - mean
+    variance = np.einsum("n,nd,nd->d", share, rows, rows)
     scale = np.sqrt(variance + VARIANCE_SHARE * variance.mean())
-    return mean, np.where(scale > 0, scale, 1)
+    scale[scale == 0] = 1
+    rows /= scale
+    return rows, mean, scale
 
 
 @dataclass(frozen=True)
@@ -140,8 +142,9 @@ class LinearProbe:
         classes = torch.from_numpy(targets)[None]
         parts = []
         for kind in kinds:
-            mean, scale, rows = _standardised(embedding[:, kind], weight)
-            parts.append((mean, scale, *fit_logistic(rows, classes, weights, len(class_weight), C)))
+            rows, mean, scale = standardise(embedding[:, kind], weight)
+            fitted = fit_logistic(torch.from_numpy(rows)[None], classes, weights, len(class_weight), C)
+            parts.append((mean, scale, *fitted))
         return cls._averaged(parts)
 
     @classmethod
@@ -156,8 +159,8 @@ class LinearProbe:
         numbers, weights = torch.from_numpy(targets)[None], torch.from_numpy(sample_weight)[None]
         parts, errors = [], []
         for kind in kinds:
-            mean, scale, rows = _standardised(embedding[:, kind], sample_weight)
-            coef, intercept, left_out = fit_ridge(rows, numbers, weights)
+            rows, mean, scale = standardise(embedding[:, kind], sample_weight)
+            coef, intercept, left_out = fit_ridge(torch.from_numpy(rows)[None], numbers, weights)
             parts.append((mean, scale, coef, intercept))
             errors.append(left_out[0].numpy())
         return cls._averaged(parts), np.mean(errors, axis=0)
@@ -182,12 +185,6 @@ class LinearProbe:
         """Return ``(n, classes)`` logits, or ``(n, 1)`` numbers."""
         logits: Float64 = (embedding - self.mean) / self.scale @ self.coef.T + self.intercept
         return logits
-
-
-def _standardised(embedding: NDArray[Any], weight: Float64) -> tuple[Float64, Float64, Tensor]:
-    """Return mean and scale, and the standardised features as one problem, ``(1, n, d)``."""
-    mean, scale = mean_and_scale(embedding, weight)
-    return mean, scale, torch.from_numpy((embedding - mean) / scale)[None]
 
 
 @torch.no_grad()

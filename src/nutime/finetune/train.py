@@ -335,7 +335,7 @@ class _Training:
     ) -> list[Tensor]:
         """Fit a head per model, on the vectors of this ``size`` that ``read`` returns for some models.
 
-        ``variance_share`` is as in :func:`~nutime.finetune.linear.mean_and_scale`.
+        ``variance_share`` is as in :func:`~nutime.finetune.linear.standardise`.
 
         Returns:
             The weights, the biases, and the centers by which the vectors were normalised.

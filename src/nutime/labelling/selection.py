@@ -23,7 +23,7 @@ from nutime.data.series import SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import EmbeddedSeries, Float64
 from nutime.estimators.classifier import NuTimeClassifier
-from nutime.finetune.linear import fit_logistic, mean_and_scale
+from nutime.finetune.linear import fit_logistic, standardise
 from nutime.model.reading import AUTO
 from nutime.progress import Report
 
@@ -51,8 +51,7 @@ class Space:
     @classmethod
     def of(cls, embedding: NDArray[Any]) -> Self:
         """Standardise and rotate an embedding."""
-        mean, scale = mean_and_scale(embedding, np.ones(len(embedding)))
-        rows = torch.from_numpy((embedding - mean) / scale)
+        rows = torch.from_numpy(standardise(embedding, np.ones(len(embedding)))[0])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             _, _, directions = torch.pca_lowrank(rows, min(N_COMPONENTS, *rows.shape), center=False, niter=4)
