@@ -272,6 +272,13 @@ def test_convolutions_are_exported_with_an_estimator(encoder, exported, pool):
     np.testing.assert_allclose(embedding, embedder.transform(series), atol=10 * TOLERANCE)
 
 
+def test_a_classifier_with_its_defaults_is_written_to_a_file(encoder, tmp_path):
+    series, labels = waves(20, 1)
+    classifier = NuTimeClassifier(encoder=encoder).fit(series, labels)
+    answer = File.of(classifier, tmp_path).run(series)
+    np.testing.assert_allclose(answer["probabilities"], classifier.predict_proba(series), atol=TOLERANCE)
+
+
 def test_a_model_that_reads_series_in_pieces_can_be_exported(encoder, exported):
     series = walks(2, 1, 16 * SMALL.length + 7)
     embedder = NuTimeEmbedder(encoder, pool="cls").fit(series)

@@ -58,6 +58,7 @@ def _dilations(points: int) -> list[int]:
 
 
 @lru_cache(maxsize=8)
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # NumPy's generator cannot be traced
 def _random_kernels(channels: int) -> list[Tensor]:
     """Return a matrix ``(groups · kernels, taps · channels)`` per dilation, always the same ones."""
     random = np.random.RandomState(0)  # its numbers are the same in all versions of NumPy
