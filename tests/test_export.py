@@ -272,11 +272,11 @@ def test_convolutions_are_exported_with_an_estimator(encoder, exported, pool):
     np.testing.assert_allclose(embedding, embedder.transform(series), atol=10 * TOLERANCE)
 
 
-def test_a_classifier_with_its_defaults_is_written_to_a_file(encoder, tmp_path):
+def test_a_regressor_with_its_defaults_is_written_to_a_file(encoder, tmp_path):
     series, labels = waves(20, 1)
-    classifier = NuTimeClassifier(encoder=encoder).fit(series, labels)
-    answer = File.of(classifier, tmp_path).run(series)
-    np.testing.assert_allclose(answer["probabilities"], classifier.predict_proba(series), atol=TOLERANCE)
+    regressor = NuTimeRegressor(encoder=encoder).fit(series, 1e12 + 1e3 * np.arange(20) * (labels == "slow"))
+    answer = File.of(regressor, tmp_path).run(series)
+    np.testing.assert_allclose(answer["prediction"], regressor.predict(series), rtol=0, atol=1)
 
 
 def test_a_model_that_reads_series_in_pieces_can_be_exported(encoder, exported):

@@ -300,9 +300,15 @@ class _Classes(nn.Module):
 class _Numbers(nn.Module):
     """Mean number over all heads; there are as many probes as other heads."""
 
+    mean: Tensor
+    scale: Tensor
+
     def __init__(self, heads: Sequence[_Heads], mean: float, scale: float) -> None:
         super().__init__()
-        self.heads, self.mean, self.scale = nn.ModuleList(heads), mean, scale
+        self.heads = nn.ModuleList(heads)
+        # Not as floats, which the exporter writes in single precision.
+        self.register_buffer("mean", _float64(mean))
+        self.register_buffer("scale", _float64(scale))
 
     def forward(self, series: _Series) -> Tensor:
         numbers = torch.cat([heads(series) for heads in self.heads]).mean(0).squeeze(-1)
@@ -362,7 +368,7 @@ def _squared_distances(points: Tensor, others: Tensor) -> Tensor:
 
 
 def _float64(values: Any) -> Tensor:
-    return torch.as_tensor(values).detach().double().cpu()
+    return torch.as_tensor(values, dtype=torch.float64).detach().cpu()
 
 
 # ---- the input contract ----------------------------------------------------------------------------------
