@@ -314,12 +314,12 @@ class _Training:
     def _fit_probes(
         self, frozen: Tensor, generators: Sequence[torch.Generator], n_outputs: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Fit a probe per model, on its own random half of one kind of features; return what _fit_heads does."""
+        """Fit a probe per model, on its own random half of one kind of features; as :meth:`_fit_heads`."""
         size = frozen.shape[-1]
         orders = torch.stack([torch.randperm(size, generator=generator) for generator in generators])
         halves = orders[:, : -(-size // 2)].to(self.device)
         weight, bias, center = self._fit_heads(
-            lambda models: torch.stack([frozen[self.rows[m]][:, halves[m]] for m in models]),
+            lambda models: frozen[self.rows[models, :, None], halves[models, None]],
             halves.shape[1],
             n_outputs,
             VARIANCE_SHARE,

@@ -114,9 +114,9 @@ class Reading:
         return sum(self.sizes(config, channels))
 
     def sizes(self, config: NuTimeConfig, channels: int) -> tuple[int, int]:
-        """Return the number of values of the network, and of those of random convolutions after them."""
-        wholes = (3 if self.pieces else 1) * (channels if config.channels == 1 else 1)
-        return pooled_size(config, self.pool) * wholes, convolution_size(self.convolved) if self.convolved else 0
+        """Return how many values are the network's, and how many those of random convolutions, which follow."""
+        vectors = (3 if self.pieces else 1) * (channels if config.channels == 1 else 1)
+        return vectors * pooled_size(config, self.pool), convolution_size(self.convolved) if self.convolved else 0
 
     def __str__(self) -> str:
         pieces = f" and {self.pieces} pieces" if self.pieces else ""
