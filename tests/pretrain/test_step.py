@@ -86,7 +86,7 @@ def test_rescaling_changes_level_and_scale_and_leaves_the_shape(sampler):
         step = PretrainStep(
             BYOL(NuTimeNetwork(TINY)), sampler, Schedule(steps=20), StepConfig(batch=16, rescale=rescale)
         )
-        return step._views(TINY.length)[0].flatten(0, 2).double()
+        return step._views(TINY.length, step.step, step._rows)[0].flatten(0, 2).double()
 
     plain, rescaled = views(0.0), views(0.5)
     shapes = [(x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True) for x in (plain, rescaled)]
@@ -98,7 +98,7 @@ def test_rescaling_changes_level_and_scale_and_leaves_the_shape(sampler):
 
 def test_a_step_draws_one_of_several_lengths_by_its_number_alone(sampler):
     step = make_step(sampler)
-    step = PretrainStep(step.byol, sampler, Schedule(steps=20), StepConfig(batch=16, lengths=(16, 32)))
+    step = PretrainStep(step.model, sampler, Schedule(steps=20), StepConfig(batch=16, lengths=(16, 32)))
     drawn = [step.length_of(number) for number in range(40)]
     assert set(drawn) == {16, 32}
     assert [step.length_of(number) for number in range(40)] == drawn

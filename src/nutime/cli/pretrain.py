@@ -28,6 +28,9 @@ def pretrain(
     steps: Annotated[int | None, typer.Option(min=1, help="Steps, instead of epochs.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Series per step, over all processes.")] = 2048,
     learning_rate: Annotated[float, typer.Option(help="Peak learning rate.")] = 2e-3,
+    teacher: Annotated[
+        str | None, typer.Option(help="Distil this encoder (shipped weights or a folder) instead of BYOL.")
+    ] = None,
     smallest_crop: Annotated[float, typer.Option(help="Smallest share of a series in a view.")] = 0.8,
     pool: Annotated[str, typer.Option(help="How views are compared: cls (as in the paper) or cls+mean.")] = "cls",
     masked: Annotated[float, typer.Option(help="Share of windows to mask and predict.")] = 0.0,
@@ -46,9 +49,10 @@ def pretrain(
         str, typer.Option("--probe", help="Archive sets to probe on, comma-separated; `none` for no probe.")
     ] = "bundled",
 ) -> None:
-    """Pretrain an encoder with BYOL; the defaults are the paper's recipe.
+    """Pretrain an encoder with BYOL (the defaults are the paper's recipe), or distil a smaller one from a teacher.
 
     Example: `nutime pretrain corpus -o run --epochs 20`
+    A smaller one: `nutime pretrain corpus -o run --teacher nutime-base --network depth=4`
     Many GPUs: `torchrun --nproc-per-node 8 -m nutime pretrain corpus -o run`
     """
     given = {name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"}  # type: ignore[union-attr]
@@ -65,6 +69,7 @@ def pretrain(
             network=NuTimeConfig(**changes),
             epochs=epochs,
             steps=steps,
+            teacher=teacher,
             batch=batch,
             learning_rate=learning_rate,
             smallest_crop=smallest_crop,

@@ -215,14 +215,15 @@ def fit_logistic(
     rows, weights = rows.double(), weights.double()
     one_hot = F.one_hot(targets, n_classes).double()
     strength = (2 if n_classes == 2 else 1) / C  # of two classes scikit-learn penalises the difference alone
-    penalty, basis, tolerance = torch.full_like(weights[:, :1, None], strength), None, _TOLERANCE
+    penalty, mixture, tolerance = torch.full_like(weights[:, :1, None], strength), None, _TOLERANCE
+    samples = rows
     if rows.shape[1] < rows.shape[2]:
         # The solution is in the span of the samples, which are usually fewer than the features: their principal
         # components are the coordinates. Scaled to about equal curvature, they need a fifth of the steps.
         eigenvalues, vectors = torch.linalg.eigh(rows @ rows.mT)
         eigenvalues = torch.where(eigenvalues > _MIN_EIGENVALUE * eigenvalues[:, -1:], eigenvalues, 0)
         scale = (1 + _CURVATURE / strength * weights.mean(1, keepdim=True) * eigenvalues).rsqrt()
-        basis = rows.mT @ (vectors * torch.where(eigenvalues > 0, scale * eigenvalues.rsqrt(), 0)[:, None])
+        mixture = vectors * torch.where(eigenvalues > 0, scale * eigenvalues.rsqrt(), 0)[:, None]  # of samples
         rows = vectors * (scale * eigenvalues.sqrt())[:, None]
         penalty, tolerance = strength * scale.square()[..., None], _SCALED_TOLERANCE
     curvature = _largest_curvature(rows, weights).clamp_min(weights.sum(1))
@@ -239,11 +240,13 @@ def fit_logistic(
 
     coef = rows.new_zeros(len(rows), rows.shape[2] + 1, n_classes)
     if start is not None:
-        slopes = start[0].mT if basis is None else strength / penalty * (basis.mT @ start[0].mT)
+        slopes = start[0].mT
+        if mixture is not None:
+            slopes = strength / penalty * (mixture.mT @ (samples @ slopes))
         coef = torch.cat([slopes, start[1][:, None] / unit], dim=1)
     step_size = 1 / (strength + curvature)[:, None, None]
     coef = _minimise(loss, coef, step_size, slack * tolerance * weights.sum(1, keepdim=True))
-    slopes = coef[:, :-1] if basis is None else basis @ coef[:, :-1]
+    slopes = coef[:, :-1] if mixture is None else samples.mT @ (mixture @ coef[:, :-1])
     return slopes.mT, (unit * coef[:, -1:])[:, 0]
 
 

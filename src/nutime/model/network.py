@@ -94,7 +94,7 @@ class NuTimeNetwork(nn.Module):
         count = tokens.shape[1]
         positions = self.positions
         if count > len(positions):
-            positions = sinusoids(count, self.config.dim).to(tokens.device)
+            positions = sinusoids(count, self.config.dim, tokens.device)
         tokens = tokens + positions[:count].to(tokens.dtype)
         return noise.drop(tokens, self.config.dropout, site=0) if noise else tokens
 

@@ -88,8 +88,8 @@ def _rotations(channels: int, dim: int) -> nn.Linear:
     return projection
 
 
-def sinusoids(count: int, dim: int) -> Tensor:
+def sinusoids(count: int, dim: int, device: torch.device | None = None) -> Tensor:
     """Fixed positional encoding of ``count`` positions, ``(count, dim)``."""
-    frequency = 10000.0 ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
-    angle = torch.arange(count, dtype=torch.float64)[:, None] * frequency
+    frequency = 10000.0 ** (-torch.arange(0, dim, 2, dtype=torch.float64, device=device) / dim)
+    angle = torch.arange(count, dtype=torch.float64, device=device)[:, None] * frequency
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()

@@ -97,10 +97,8 @@ class BYOL(nn.Module):
     def forward(self, views: Tensor, noise: Noise | None = None) -> tuple[Tensor, Tensor]:
         """Return (loss, spread) of ``(2, batch, channels, length)`` views.
 
-        The loss is 2 − 2·cos, averaged over both directions, plus the losses the objective adds. The spread is the
-        mean standard deviation of the normalised embedding's coordinates times √dim: near 1 for a healthy encoder,
-        near 0 after collapse. ``noise`` identifies the rows of both views, first view first; without it there is
-        neither dropout nor masking.
+        The loss is 2 − 2·cos, averaged over both directions, plus the losses the objective adds. ``noise``
+        identifies the rows of both views, first view first; without it there is neither dropout nor masking.
         """
         both = views.flatten(0, 1)
         if self.objective.masked and noise:
@@ -116,10 +114,7 @@ class BYOL(nn.Module):
         loss = 2 - _cosine(predicted[0], targets[1]) - _cosine(predicted[1], targets[0]) + extra
         if self.objective.contrast:
             loss = loss + self.objective.contrast * _info_nce(*projected)
-        with torch.no_grad():
-            normal = F.normalize(embedded.float(), dim=-1)
-            spread = normal.std(0).mean() * normal.shape[-1] ** 0.5
-        return loss, spread
+        return loss, spread_of(embedded)
 
     def _with_masked_windows(self, both: Tensor, noise: Noise) -> tuple[Tensor, Tensor, Tensor]:
         """Return the pooled tokens of both networks, and the loss of predicting the masked windows."""
@@ -151,6 +146,17 @@ class BYOL(nn.Module):
         online: list[Tensor] = list(self.online.parameters())
         torch._foreach_mul_(target, momentum)
         torch._foreach_add_(target, torch._foreach_mul(online, 1 - momentum))
+
+
+@torch.no_grad()
+def spread_of(embedding: Tensor) -> Tensor:
+    """Return the mean standard deviation of the normalised embedding's coordinates times √dim.
+
+    It is near 1 for a healthy encoder, and near 0 after collapse.
+    """
+    normal = F.normalize(embedding.float(), dim=-1)
+    spread: Tensor = normal.std(0).mean() * normal.shape[-1] ** 0.5
+    return spread
 
 
 def _cosine(a: Tensor, b: Tensor) -> Tensor:

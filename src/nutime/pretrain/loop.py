@@ -32,6 +32,7 @@ from nutime.model.config import NuTimeConfig
 from nutime.model.network import NuTimeNetwork
 from nutime.pretrain.byol import BYOL, Objective
 from nutime.pretrain.checkpoint import load_newest, save_checkpoint
+from nutime.pretrain.distillation import Distillation
 from nutime.pretrain.fitting import fit_to_corpus, needs_fitting
 from nutime.pretrain.sampling import ResidentCorpus, Sampling, StreamedCorpus, load_corpus
 from nutime.pretrain.schedule import Schedule
@@ -53,6 +54,8 @@ _INTERVALS = {
     "masked": "[0, 1)",
     "contrast": "[0, inf)",
 }
+#: Batches that the components of a teacher's embedding are estimated from.
+_TEACHER_BATCHES = 16
 #: Steps after which distributed processes agree on whether to stop.
 _AGREE_EVERY = 10
 
@@ -61,6 +64,9 @@ _AGREE_EVERY = 10
 class PretrainConfig:
     """A whole run. The defaults are the paper's; ``steps`` of None means ``epochs`` times the corpus.
 
+    With a ``teacher``, an encoder by name or folder, the run is a distillation of it instead of BYOL
+    (:mod:`~nutime.pretrain.distillation`).
+
     ``pool``, ``masked`` and ``contrast`` are those of :class:`~nutime.pretrain.byol.Objective`, ``smallest_crop``,
     ``rescale`` and ``lengths`` those of :class:`~nutime.pretrain.step.StepConfig`.
     """
@@ -68,6 +74,7 @@ class PretrainConfig:
     network: NuTimeConfig = dataclasses.field(default_factory=NuTimeConfig)
     epochs: float = 100.0
     steps: int | None = None
+    teacher: str | None = None
     batch: int = 2048
     learning_rate: float = 2e-3
     warmup: float = 0.1
@@ -93,6 +100,10 @@ class PretrainConfig:
         check_number("seed", self.seed, "[0, inf)", integer=True)
         if self.steps is not None:
             check_number("steps", self.steps, "[1, inf)", integer=True)
+        if self.teacher is not None and (
+            self.lengths or Objective(self.pool, self.masked, self.contrast) != Objective()
+        ):
+            raise ValueError("lengths, pool, masked and contrast have no effect with a teacher; leave them out")
         if self.sampling not in get_args(Sampling):
             raise ValueError(f"sampling must be one of {', '.join(get_args(Sampling))}; got {self.sampling!r}")
 
@@ -137,7 +148,7 @@ def pretrain(
     report: Callable[[StepMetrics], None] = lambda progress: None,
     budget: int | None = None,
 ) -> bool:
-    """Pretrain an encoder with BYOL.
+    """Pretrain an encoder with BYOL, or distil one from a teacher.
 
     Args:
         corpus_path: a corpus folder.
@@ -165,28 +176,40 @@ def pretrain(
         network = NuTime(config.network)
         if needs_fitting(config.network):
             fit_to_corpus(network, corpus, config.seed)
-        byol = BYOL(network, Objective(config.pool, config.masked, config.contrast)).to(target)
+        model = _training_model(network, config, target)
         data = load_corpus(corpus, config.sampling, target, batch=config.batch, seed=config.seed, budget=budget)
+        settings = StepConfig(
+            **{field.name: getattr(config, field.name) for field in dataclasses.fields(StepConfig)}
+        )
+        if isinstance(model, Distillation):
+            settings = dataclasses.replace(settings, lengths=(model.points,))
         step = PretrainStep(
-            byol,
+            model,
             data.sampler,
             Schedule(steps, config.learning_rate, config.warmup, config.momentum),
-            StepConfig(**{field.name: getattr(config, field.name) for field in dataclasses.fields(StepConfig)}),
+            settings,
             rank=rank,
             world=world,
             wrap=_data_parallel(target) if world > 1 else lambda model: model,
         )
         if resume and (state := load_newest(run / "checkpoints")) is not None:
             step.load(state)
+        elif isinstance(model, Distillation):
+            data.prepare(0)
+            model.fit(step.samples(_TEACHER_BATCHES))
         try:
             done = _train(step, data, config, steps, run if rank == 0 else None, stopping, probe, report)
         finally:
             data.close()
         if rank == 0 and done == steps:
-            encoder = byol.network
-            assert isinstance(encoder, NuTime)
-            encoder.save(run / "model")
+            network.save(run / "model")
         return done == steps
+
+
+def _training_model(network: NuTime, config: PretrainConfig, device: torch.device) -> BYOL | Distillation:
+    if config.teacher is None:
+        return BYOL(network, Objective(config.pool, config.masked, config.contrast)).to(device)
+    return Distillation(network, NuTime.from_pretrained(config.teacher).to(device)).to(device)
 
 
 def _train(
@@ -214,7 +237,7 @@ def _train(
                 done, steps, float(step.loss), float(step.learning_rate), float(step.spread), timer.rate(done)
             )
             if probe and run and (done % config.probe_every < config.log_every or done == steps):
-                progress = dataclasses.replace(progress, probe=probe(step.byol.network))
+                progress = dataclasses.replace(progress, probe=probe(step.model.network))
                 timer.restart(done)
             if progress.spread < COLLAPSE:
                 warnings.warn(f"step {done}: spread {progress.spread:.3f}, embeddings collapse", stacklevel=2)
@@ -411,8 +434,8 @@ def _own_device(name: str | None) -> torch.device:
     return device
 
 
-def _data_parallel(device: torch.device) -> Callable[[BYOL], nn.Module]:
+def _data_parallel(device: torch.device) -> Callable[[nn.Module], nn.Module]:
     from torch.nn.parallel import DistributedDataParallel
 
     devices = [device.index] if device.type == "cuda" else None
-    return lambda byol: DistributedDataParallel(byol, device_ids=devices)
+    return lambda model: DistributedDataParallel(model, device_ids=devices)

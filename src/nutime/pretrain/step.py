@@ -7,7 +7,7 @@ of the views; on a CPU the same code runs eagerly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,6 +20,7 @@ from nutime.data.crops import SHRINK_SAMPLES, crop
 from nutime.model.hashing import hash32
 from nutime.model.noise import Noise
 from nutime.pretrain.byol import BYOL
+from nutime.pretrain.distillation import Distillation
 from nutime.pretrain.sampling import Sampler
 from nutime.pretrain.schedule import Schedule
 
@@ -52,19 +53,19 @@ class PretrainStep:
 
     def __init__(
         self,
-        byol: BYOL,
+        model: BYOL | Distillation,
         sampler: Sampler,
         schedule: Schedule,
         config: StepConfig,
         *,
         rank: int = 0,
         world: int = 1,
-        wrap: Callable[[BYOL], nn.Module] = lambda byol: byol,
+        wrap: Callable[[nn.Module], nn.Module] = lambda model: model,
     ) -> None:
         if config.batch % world:
             raise ValueError(f"a batch of {config.batch} cannot be shared by {world} processes; use a multiple")
-        self.byol, self.sampler, self.schedule, self.config = byol, sampler, schedule, config
-        self.device = next(byol.parameters()).device
+        self.model, self.sampler, self.schedule, self.config = model, sampler, schedule, config
+        self.device = next(model.parameters()).device
         on_cuda = self.device.type == "cuda"
         self.dtype = torch.bfloat16 if on_cuda else torch.float32
         self.step = torch.zeros((), dtype=torch.int32, device=self.device)
@@ -72,16 +73,16 @@ class PretrainStep:
         self.spread = torch.zeros((), device=self.device)
         self.failed_at = torch.full((), -1, dtype=torch.int32, device=self.device)
         self.learning_rate = torch.zeros((), device=self.device)
-        trained = [parameter for parameter in byol.parameters() if parameter.requires_grad]
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.optimizer = torch.optim.AdamW(
             trained, lr=self.learning_rate, weight_decay=config.weight_decay, fused=True, capturable=on_cuda
         )
         self._create_moments()
         local = config.batch // world
         self._rows = torch.arange(rank * local, (rank + 1) * local, dtype=torch.int32, device=self.device)
-        self._forward = wrap(byol)
+        self._forward = wrap(model)
         self._world = world
-        self._lengths = config.lengths or (byol.network.config.length,)
+        self._lengths = config.lengths or (model.network.config.length,)
         self._steps_taken = 0
         takes = {length: partial(self._take, length) for length in self._lengths}
         graphed = on_cuda and world == 1
@@ -101,8 +102,8 @@ class PretrainStep:
 
     def state(self) -> dict[str, Tensor]:
         """Return every tensor that a step changes, by name: the state to save and to resume from."""
-        state = {f"byol.{name}": tensor for name, tensor in self.byol.state_dict().items()}
-        for name, parameter in self.byol.named_parameters():
+        state = {f"byol.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for name, parameter in self.model.named_parameters():
             for moment, tensor in self.optimizer.state.get(parameter, {}).items():
                 state[f"optimizer.{name}.{moment}"] = tensor
         return state | {"step": self.step, "failed_at": self.failed_at}
@@ -135,18 +136,27 @@ class PretrainStep:
     def _noise(self, step: Tensor, rows: Tensor) -> Noise:
         return Noise(hash32(step ^ hash32(torch.full_like(step, self.config.seed))), rows)
 
-    def _views(self, length: int) -> tuple[Tensor, Noise]:
-        rows = torch.cat([self._rows, self._rows + self.config.batch])
-        noise = self._noise(self.step, rows)
-        chosen = self.sampler.draw(self._noise(self.step, self._rows)).repeat(2)
+    def samples(self, count: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield ``count`` batches of views, the same in all processes, and the source of each view."""
+        rows = torch.arange(self.config.batch, dtype=torch.int32, device=self.device)
+        for index in range(count):
+            step = torch.tensor(-1 - index, dtype=torch.int32, device=self.device)  # one that is never taken
+            views, _ = self._views(max(self._lengths), step, rows)
+            chosen = self.sampler.draw(self._noise(step, rows)).repeat(2)
+            yield views.flatten(0, 1), torch.searchsorted(self.sampler.first, chosen, right=True) - 1
+
+    def _views(self, length: int, step: Tensor, first_rows: Tensor) -> tuple[Tensor, Noise]:
+        rows = torch.cat([first_rows, first_rows + self.config.batch])
+        noise = self._noise(step, rows)
+        chosen = self.sampler.draw(self._noise(step, first_rows)).repeat(2)
         stretch = noise.stretch(self.config.smallest_crop)
         views = crop(self.sampler.series, chosen, *stretch, length, SHRINK_SAMPLES)
         if self.config.rescale:
             views = _rescaled(views, noise, self.config.rescale)
-        return views.view(2, len(self._rows), 1, -1), noise
+        return views.view(2, len(first_rows), 1, -1), noise
 
     def _draw_and_compare(self, length: int) -> tuple[Tensor, Tensor]:
-        views, noise = self._views(length)
+        views, noise = self._views(length, self.step, self._rows)
         with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
             loss, spread = self._forward(views, noise)
         return loss, spread
@@ -157,7 +167,7 @@ class PretrainStep:
         loss, spread = self._loss_of_step(length)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
-        self.byol.update_target(self.schedule.momentum_at(self.step.float()))
+        self.model.update_target(self.schedule.momentum_at(self.step.float()))
         self.loss.copy_(loss.detach())
         if self._world > 1:
             distributed.all_reduce(self.loss)
