@@ -35,11 +35,13 @@ from nutime.progress import Report, progress
 #: Raised when what is written can no longer be read by older versions.
 FORMAT = 1
 DEFAULT_WEIGHTS = "nutime-base"
+#: A distilled encoder of a fifth of the size, for linear models on a CPU.
+SMALL_WEIGHTS = "nutime-small"
 _MIN_TOKENS = 32  # per batch: smaller matrix products take another path and differ in the last digits
 _MAX_SIZE = 2**14  # of config values that the shapes of the weights do not confirm
 _WEIGHTS, _CONFIG, _DECODER = "model.safetensors", "config.json", "decoder.safetensors"
 _initialisation = RLock()
-_CONVOLVED = 8  # series convolved at a time: few, so that the responses of all kernels stay in the cache
+_CONVOLVED = 4096  # points convolved at a time: few, so that the responses of all kernels stay in the cache
 _log = logging.getLogger("nutime")
 
 
@@ -71,7 +73,8 @@ class NuTime(NuTimeNetwork):
                 number of points: five times the work, and better for a linear model on long series.
                 ``upper+conv`` and ``resolutions+conv`` add the features of random convolutions
                 (:mod:`nutime.model.convolutions`), which a linear model uses well. ``auto`` is ``upper+conv`` for
-                series of up to 0.4 times the encoder's length and ``resolutions+conv`` for longer ones.
+                series of up to 0.4 times the encoder's length, ``resolutions+conv`` for longer ones, and
+                ``upper+conv`` for all with an encoder that has learned to do without (``nutime-small``).
             length: points every series is resized to, a multiple of the window (for ``resolutions``, of sixteen
                 windows); the encoder's own length unless given. ``auto`` is the encoder's own length too, but
                 series of more than 16 times that are in addition read in pieces, so that a short event is
@@ -111,9 +114,9 @@ class NuTime(NuTimeNetwork):
     @torch.inference_mode()
     def convolutions(self, series: list[Array], points: int) -> NDArray[np.float32]:
         """Return the features of random convolutions, which read series with this many points."""
-        parts = []
-        for start in range(0, len(series), _CONVOLVED):
-            batch = torch.from_numpy(resample(series[start : start + _CONVOLVED], points))
+        parts, size = [], max(1, _CONVOLVED // points)
+        for start in range(0, len(series), size):
+            batch = torch.from_numpy(resample(series[start : start + size], points))
             parts.append(convolve(batch.to(self.device)).cpu().numpy())
         return np.concatenate(parts)
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 HOLDOUT = 0.2
+AUTO = "auto"  # the encoder that suits the strategy
 OWN_LABELS = "label"  # the --target of files whose labels are not a column
 
 
@@ -140,7 +141,13 @@ def fit(
         int | None, typer.Option(min=2, metavar="K", show_default=False, help="Validate by cross-validation.")
     ] = None,
     length: Length = None,
-    weights: Weights = SHIPPED,
+    weights: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|FOLDER",
+            help="Encoder: a shipped one, or a folder; auto: nutime-small for probe, nutime-base for finetune.",
+        ),
+    ] = AUTO,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same model and validation.")] = 0,
     force: Force = False,
     device: Device = None,
@@ -170,12 +177,13 @@ def fit(
 
     from nutime.batch.results import check_folder
     from nutime.batch.source import Extent, Source
+    from nutime.estimators.supervised import default_weights
 
     check_folder(out, force)
     first, chunks = Source(source, read, "train").opened()
     if "label" not in first.columns:
         raise ValueError(f"{source}: has no labels; name their column with --label, or with --target for numbers")
-    encoder = _load_encoder(weights, device)
+    encoder = _load_encoder(default_weights(strategy.value) if weights == AUTO else weights, device)
     labels: NDArray[Any]
     training_set, labels, unlabelled = _labelled(chunks)
     series = training_set.series

@@ -64,6 +64,8 @@ def pretrain(
     from nutime.pretrain.monitor import linear_probe_on, probe_data
 
     changes = _network_fields(network or [])
+    if teacher is not None:
+        changes.setdefault("resolutions", 1)  # learned from the teacher's three
     try:
         config = loop.PretrainConfig(
             network=NuTimeConfig(**changes),

@@ -171,7 +171,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         source = X.source if isinstance(X, EmbeddedSeries) else _read_names(X)
-        self.encoder_ = load_encoder(self.encoder, self.device)
+        self.encoder_ = self._load_encoder(X)
         self.n_channels_in_ = len(source.series[0])
         if source.n_features is not None:
             self.n_features_in_ = source.n_features
@@ -189,6 +189,10 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"X was embedded with {X.reading}, but the estimator has length {self.length}")
         self.reading_ = X.reading
         return self._check_embedded(X)
+
+    def _load_encoder(self, X: SeriesLike | EmbeddedSeries) -> NuTime:
+        """Return the encoder that the ``X`` of ``fit`` is embedded with."""
+        return load_encoder(self.encoder, self.device)
 
     def _read(self, X: SeriesLike | EmbeddedSeries) -> list[Array] | EmbeddedSeries:
         """Read the ``X`` of a fitted estimator."""

@@ -18,7 +18,7 @@ from sklearn.utils.validation import column_or_1d
 
 from nutime.checks import check_number
 from nutime.data.series import SeriesLike, is_labelled
-from nutime.encoder import DEFAULT_WEIGHTS, NuTime
+from nutime.encoder import NuTime
 from nutime.estimators.base import EmbeddedSeries, Float64, series_of, take
 from nutime.estimators.explanation import explain
 from nutime.estimators.supervised import SupervisedEstimator, check_weights
@@ -42,7 +42,8 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
             ``+conv`` in the pool, another on the convolutions; their logits are averaged); seconds on a CPU.
             ``finetune``: the encoder is trained together with a linear head, and the probabilities are
             averaged with those of a probe; slower, and better with more labels.
-        encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
+        encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder; ``auto``
+            is ``nutime-small`` for ``probe`` and ``nutime-base`` for ``finetune``.
         pool: how tokens become the embedding that a probe reads, as in :meth:`nutime.NuTime.embed`.
         length: points every series is resized to for a probe; ``auto`` follows the series.
         C: for ``probe``: inverse strength of the logistic regression's penalty.
@@ -78,7 +79,7 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
     def __init__(
         self,
         strategy: str = "probe",
-        encoder: str | Path | NuTime = DEFAULT_WEIGHTS,
+        encoder: str | Path | NuTime = AUTO,
         *,
         pool: str = AUTO,
         length: Length = AUTO,

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from nutime.checks import check_number
 from nutime.data.series import Array, SeriesLike
-from nutime.encoder import DEFAULT_WEIGHTS, NuTime
+from nutime.encoder import NuTime
 from nutime.estimators import storage
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, series_of, take
 from nutime.estimators.explanation import explain
@@ -37,7 +37,8 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         strategy: ``probe``: a ridge regression on the standardised embedding of the frozen encoder, with the
             penalty of the highest marginal likelihood; seconds on a CPU. ``finetune``: the encoder is trained
             together with a linear head, and the predictions are averaged with those of a probe; slower.
-        encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder.
+        encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder; ``auto``
+            is ``nutime-small`` for ``probe`` and ``nutime-base`` for ``finetune``.
         pool: how tokens become the embedding that a probe reads, as in :meth:`nutime.NuTime.embed`.
         length: points every series is resized to for a probe; ``auto`` follows the series.
         trained: for ``finetune``: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.
@@ -74,7 +75,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
     def __init__(
         self,
         strategy: str = "probe",
-        encoder: str | Path | NuTime = DEFAULT_WEIGHTS,
+        encoder: str | Path | NuTime = AUTO,
         *,
         pool: str = AUTO,
         length: Length = AUTO,

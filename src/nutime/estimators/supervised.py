@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.data.series import Array
+from nutime.data.series import Array, SeriesLike
+from nutime.encoder import DEFAULT_WEIGHTS, SMALL_WEIGHTS, NuTime
 from nutime.estimators import storage
-from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, SeriesEstimator, chunks_of
+from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, SeriesEstimator, chunks_of, load_encoder
 from nutime.finetune.ensemble import Ensemble
 from nutime.finetune.linear import LinearProbe, feature_kinds
 from nutime.finetune.train import FinetuneConfig
+from nutime.model.reading import AUTO
 
 #: The values of the parameter ``strategy``.
 STRATEGIES = ("probe", "finetune")
@@ -29,6 +31,12 @@ class SupervisedEstimator(SeriesEstimator):
     history_: dict[str, Float64]
     n_epochs_: int
     stopped_early_: bool
+
+    def _load_encoder(self, X: SeriesLike | EmbeddedSeries) -> NuTime:
+        if self.encoder != AUTO:
+            return super()._load_encoder(X)
+        given = X.encoder if isinstance(X, EmbeddedSeries) else default_weights(self.strategy)
+        return load_encoder(given, self.device)
 
     def _finetune_config(self) -> FinetuneConfig:
         """Check the strategy, and return the parameters of fine-tuning."""
@@ -74,6 +82,11 @@ class SupervisedEstimator(SeriesEstimator):
         if history:  # models of format 1 have none
             stopped_early = bool(history.pop("stopped_early"))
             self._set_history(history, stopped_early)
+
+
+def default_weights(strategy: str) -> str:
+    """Return the name of the encoder that ``auto`` is: a small one where it stays frozen."""
+    return SMALL_WEIGHTS if strategy == "probe" else DEFAULT_WEIGHTS
 
 
 def check_weights(sample_weight: Any, n_series: int) -> Float64:

@@ -35,7 +35,7 @@ MAX_FEATURES = 2**15
 #: Values of embeddings that are computed before the features are selected.
 _MEMORY_BUDGET = 2**26
 _TOLERANCE = 1e-6  # of the gradient of the mean loss; with 1e-4, very uneven weights have too little effect
-_SCALED_TOLERANCE = 1e-12  # where coordinates are scaled, and a few more steps suffice
+_SCALED_TOLERANCE = 1e-7  # where coordinates are scaled, and a few more steps suffice
 _MIN_EIGENVALUE = 1e-12  # relative to the largest one; below, there is only rounding
 _CURVATURE = 0.02  # typical p(1 − p) of the predictions of a fitted probe
 _MAX_ITERATIONS = 500

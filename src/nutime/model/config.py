@@ -45,6 +45,8 @@ class NuTimeConfig:
         scale_weighting: how ``nme`` averages over scales.
         scalar_epsilon: added to the variance inside ``nme``'s normalisation. The paper has none; a common
             LayerNorm has 1e-5, which silences scales below about 3e-3.
+        resolutions: at how many resolutions pool ``auto`` reads long series: 3, or 1 for a network that learned to
+            read them at once, by distillation.
     """
 
     window: int = 16
@@ -62,6 +64,7 @@ class NuTimeConfig:
     scales: int = 9
     scale_weighting: ScaleWeighting = "weighted"
     scalar_epsilon: float = 0.0
+    resolutions: int = 3
 
     def __post_init__(self) -> None:
         for name in _POSITIVE:
@@ -84,6 +87,8 @@ class NuTimeConfig:
             value = getattr(self, name)
             if not isinstance(value, int | float) or not math.isfinite(value):
                 raise ValueError(f"{name} must be a finite number, got {value!r}")
+        if self.resolutions not in (1, 3) or isinstance(self.resolutions, bool):
+            raise ValueError(f"resolutions must be 1 or 3, got {self.resolutions!r}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout!r}")
         if not self.scalar_epsilon >= 0:
@@ -116,12 +121,12 @@ class NuTimeConfig:
 
     @classmethod
     def from_dict(cls, values: Any) -> NuTimeConfig:
-        """Build a config from a mapping that names every field, and no other."""
+        """Build a config from a mapping that names every field, and no other; older ones lack ``resolutions``."""
         names = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(values, dict):
             raise ValueError(f"a NuTime config is a JSON object, got {type(values).__name__}")
         if unknown := sorted(map(repr, set(values) - names)):
             raise ValueError(f"unknown config field(s): {', '.join(unknown)}")
-        if missing := sorted(names - set(values)):
+        if missing := sorted(names - set(values) - {"resolutions"}):
             raise ValueError(f"missing config field(s): {', '.join(missing)}")
         return cls(**values)

@@ -38,18 +38,21 @@ def convolve(series: Tensor) -> Tensor:
     shape = window_statistics(series).shape
     # Again, because the ε of windows damps series of small scale.
     shape = (shape / shape.std(-1, keepdim=True).clamp(min=torch.finfo(shape.dtype).tiny)).float()
-    points, features = series.shape[-1], []
-    for kernels, dilation in zip(_random_kernels(series.shape[1]), _dilations(points), strict=False):
+    shape = shape.transpose(0, 1)  # (channels, batch, points): one matrix product for the whole batch
+    batch, points = shape.shape[1:]
+    features = []
+    for kernels, dilation in zip(_random_kernels(len(shape)), _dilations(points), strict=False):
         padded = F.pad(shape, (_TAPS // 2 * dilation, _TAPS // 2 * dilation))
-        shifted = [padded[..., tap * dilation : tap * dilation + points] for tap in range(_TAPS)]
+        shifted = torch.cat([padded[..., tap * dilation : tap * dilation + points] for tap in range(_TAPS)])
         # A matrix product, since torch.conv1d is rounded to TF32 on CUDA.
-        responses = torch.unflatten(kernels.to(shape.device) @ torch.cat(shifted, dim=1), 1, (_GROUPS, _KERNELS))
-        highest, lowest = responses.amax(2, keepdim=True), responses.amin(2, keepdim=True)
-        is_highest = torch.add(1 - _STEEPNESS * highest, responses, alpha=_STEEPNESS).relu()
-        is_lowest = torch.add(1 + _STEEPNESS * lowest, responses, alpha=-_STEEPNESS).relu()
-        sums = (is_highest * highest).mean(-1).relu()
-        features += [sums.sqrt().flatten(1), is_lowest.mean(-1).sqrt().flatten(1)]
-    return torch.cat(features, dim=1)
+        responses = kernels.to(shape.device) @ shifted.flatten(1)
+        responses = responses.view(_GROUPS, _KERNELS, batch, points)
+        highest, lowest = responses.amax(1, keepdim=True), responses.amin(1, keepdim=True)
+        is_highest = torch.add(1 - _STEEPNESS * highest, responses, alpha=_STEEPNESS).relu_()
+        is_lowest = torch.add(1 + _STEEPNESS * lowest, responses, alpha=-_STEEPNESS).relu_()
+        sums = is_highest.mul_(highest).mean(-1).relu_()
+        features += [sums.flatten(0, 1), is_lowest.mean(-1).flatten(0, 1)]
+    return torch.cat(features).sqrt().T
 
 
 def _dilations(points: int) -> list[int]:

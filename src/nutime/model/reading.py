@@ -27,8 +27,8 @@ AUTO_POOLS = (f"upper{_CONVOLUTIONS}", f"resolutions{_CONVOLUTIONS}")
 POOLS = NETWORK_POOLS + AUTO_POOLS
 #: Points of the input averaged into one point of each resolution; the middle one has the network's own length.
 RESOLUTIONS = (1, 4, 16)
-#: Series above this multiple of the network's length are worth the work of three resolutions; others are read once
-#: with half of its points.
+#: Series above this multiple of the network's length are worth the work of all its points and of three
+#: resolutions; others are read once with half of its points.
 SEVERAL_RESOLUTIONS_FROM = 0.4
 #: Series above this multiple of the network's length are read in pieces as well as whole. Where more samples than
 #: this are averaged into one point, a line of the log mentions it.
@@ -61,7 +61,8 @@ class Reading:
         Args:
             config: the network.
             pool: one of :data:`POOLS`, or ``auto``: ``upper+conv``, or ``resolutions+conv`` for series longer
-                than :data:`SEVERAL_RESOLUTIONS_FROM` times the network's length.
+                than :data:`SEVERAL_RESOLUTIONS_FROM` times the network's length if the network is one that reads
+                them so.
             length: None: the network's own length, or that of the finest resolution; with pool ``auto`` half of it
                 for short series; ``auto``: the same, and series of more than :data:`PIECES_FROM` times the
                 network's length in pieces as well; or the exact number of points that whole series are resized to.
@@ -76,7 +77,7 @@ class Reading:
         short = False
         if pool == AUTO:
             short = typical <= SEVERAL_RESOLUTIONS_FROM * config.length
-            pool = AUTO_POOLS[not short]
+            pool = AUTO_POOLS[config.resolutions > 1 and not short]
         check_pool(pool)
         convolved = convolution_points(typical) if pool in AUTO_POOLS else 0
         pool = pool.removesuffix(_CONVOLUTIONS)
