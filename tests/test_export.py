@@ -319,7 +319,7 @@ def test_every_ablation_can_be_exported(exported, changes):
     np.testing.assert_allclose(answer, encoder.embed(series), atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("name", ["nutime-base", "nutime-paper"])
+@pytest.mark.parametrize("name", ["nutime-base", "nutime-paper", "nutime-small"])
 def test_shipped_weights_agree_over_magnitudes(exported, name):
     copy, encoder = exported(name), NuTime.from_pretrained(name)
     for magnitude in (1e-30, 1e-9, 1e-6, 1e-3, 1.0, 1e3, 1e30):

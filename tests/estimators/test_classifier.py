@@ -8,7 +8,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from nutime.encoder import NuTime
 from nutime.estimators.classifier import NuTimeClassifier
+from nutime.finetune import train as trainer
 from waves import refusal, wave_table, waves
 
 
@@ -201,3 +203,12 @@ def test_weights_that_make_no_sense_are_refused(classifier, weights, message):
 )
 def test_parameters_that_make_no_sense_are_refused_by_fit(classifier, change, message):
     assert refusal(classifier.set_params(**change).fit, *waves()) == message
+
+
+def test_a_probe_reads_a_small_encoder_unless_one_is_chosen(monkeypatch):
+    monkeypatch.setattr(trainer, "MIN_STEPS", 1)
+    X, y = waves()
+    small, base = (NuTime.from_pretrained(name).config for name in ("nutime-small", "nutime-base"))
+    assert NuTimeClassifier().fit(X, y).encoder_.config == small
+    assert NuTimeClassifier(encoder="nutime-base").fit(X, y).encoder_.config == base
+    assert NuTimeClassifier("finetune", trained="head", epochs=1).fit(X, y).encoder_.config == base

@@ -96,3 +96,9 @@ def test_progress_is_reported(encoder):
     reported = []
     EmbeddedSeries.embed(waves(100)[0], encoder, verbose=lambda *progress: reported.append(progress))
     assert reported == [(64, 100), (100, 100)]
+
+
+def test_an_estimator_without_a_chosen_encoder_takes_that_of_the_embedded_series(encoder):
+    X, y = waves()
+    embedded = EmbeddedSeries.embed(X, encoder, "auto")
+    assert NuTimeClassifier().fit(embedded, y).encoder_ is embedded.encoder

@@ -68,13 +68,24 @@ def test_an_unknown_field_is_named():
     assert "windows" in refusal(windows=16)
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("name", [name for name in FIELDS if name != "resolutions"])
 def test_a_missing_field_is_refused_by_name(name):
     values = dataclasses.asdict(NuTimeConfig())
     del values[name]
     with pytest.raises(ValueError, match="missing") as caught:
         NuTimeConfig.from_dict(values)
     assert name in one_line(caught)
+
+
+def test_configs_of_before_distillation_are_of_networks_that_read_three_resolutions():
+    values = dataclasses.asdict(NuTimeConfig())
+    del values["resolutions"]
+    assert NuTimeConfig.from_dict(values).resolutions == 3
+
+
+@pytest.mark.parametrize("wrong", [0, 2, 4, True, None, "3"])
+def test_other_numbers_of_resolutions_are_refused(wrong):
+    assert "resolutions must be 1 or 3" in refusal(resolutions=wrong)
 
 
 # ---- values ---------------------------------------------------------------------------------------------

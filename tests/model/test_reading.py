@@ -33,6 +33,14 @@ def test_the_work_grows_with_the_length_of_the_series(points, expected):
     assert Reading.choose(TINY, "auto", "auto", series(points)) == expected
 
 
+def test_a_distilled_network_reads_long_series_once():
+    distilled = TINY.replace(resolutions=1)
+    assert Reading.choose(distilled, "auto", "auto", series(10)) == Reading("upper", HALF, convolved=10)
+    assert Reading.choose(distilled, "auto", "auto", series(OWN)) == Reading("upper", OWN, convolved=OWN)
+    long = OWN * PIECES_FROM + 1
+    assert Reading.choose(distilled, "auto", "auto", series(long)).pieces == PIECES_FROM + 1
+
+
 @pytest.mark.parametrize("pool", POOLS)
 def test_a_reading_has_the_name_of_its_pool(pool):
     assert Reading.choose(TINY, pool, "auto", series(10)).name == pool
