@@ -41,7 +41,7 @@ _MIN_TOKENS = 32  # per batch: smaller matrix products take another path and dif
 _MAX_SIZE = 2**14  # of config values that the shapes of the weights do not confirm
 _WEIGHTS, _CONFIG, _DECODER = "model.safetensors", "config.json", "decoder.safetensors"
 _initialisation = RLock()
-_CONVOLVED = 4096  # points convolved at a time: few, so that the responses of all kernels stay in the cache
+_CONVOLVED = 2**13  # points convolved at a time: few, so that the responses of all kernels stay in the cache
 _log = logging.getLogger("nutime")
 
 
@@ -114,7 +114,8 @@ class NuTime(NuTimeNetwork):
     @torch.inference_mode()
     def convolutions(self, series: list[Array], points: int) -> NDArray[np.float32]:
         """Return the features of random convolutions, which read series with this many points."""
-        parts, size = [], max(1, _CONVOLVED // points)
+        chunks = -(-len(series) * points // _CONVOLVED)
+        parts, size = [], -(-len(series) // chunks)
         for start in range(0, len(series), size):
             batch = torch.from_numpy(resample(series[start : start + size], points))
             parts.append(convolve(batch.to(self.device)).cpu().numpy())

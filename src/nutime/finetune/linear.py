@@ -183,7 +183,8 @@ class LinearProbe:
 
     def logits(self, embedding: NDArray[Any]) -> Float64:
         """Return ``(n, classes)`` logits, or ``(n, 1)`` numbers."""
-        logits: Float64 = (embedding - self.mean) / self.scale @ self.coef.T + self.intercept
+        coef = self.coef / self.scale
+        logits: Float64 = embedding.astype(np.float64) @ coef.T + (self.intercept - coef @ self.mean)
         return logits
 
 
