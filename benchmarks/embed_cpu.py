@@ -1,10 +1,10 @@
-"""Embed the same series with NuTime and with Mantis (random weights, V1 class) and print the ratio.
+"""Embed the same series with the shipped encoders and with Mantis (random weights, V1 class) and print the ratios.
 
     pip install -e '.[compare,onnx]'
     python benchmarks/embed_cpu.py
 
-With the extra ``onnx`` installed, onnxruntime runs the same NuTime network in the same batches (its peak
-memory includes the export). Each model runs in its own process, so that peak memory is its own. The last line
+With the extra ``onnx`` installed, onnxruntime runs ``nutime-small`` in the same batches (its peak memory
+includes the export). Each model runs in its own process, so that peak memory is its own. The last line
 is JSON.
 """
 
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 SERIES, LENGTH, REPEATS, BATCH = 2000, 512, 3, 64
+SMALL, ONNX, MANTIS = "nutime-small", "nutime-small, onnxruntime", "mantis"
 
 
 def random_walks() -> np.ndarray:
@@ -30,14 +31,14 @@ def random_walks() -> np.ndarray:
 
 
 @functools.cache
-def nutime_encoder() -> Any:
-    from nutime import NuTime, NuTimeConfig
+def encoder(weights: str) -> Any:
+    from nutime import NuTime
 
-    return NuTime(NuTimeConfig(head_dim=64))
+    return NuTime.from_pretrained(weights)
 
 
-def embed_nutime(X: np.ndarray) -> np.ndarray:
-    return nutime_encoder().embed(X, batch_size=BATCH)
+def embed_nutime(weights: str, X: np.ndarray) -> np.ndarray:
+    return encoder(weights).embed(X, batch_size=BATCH)
 
 
 @functools.cache
@@ -47,7 +48,7 @@ def onnx_session() -> Any:
     from nutime.export import export_onnx
 
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
-        export_onnx(nutime_encoder(), file.name)
+        export_onnx(encoder(SMALL), file.name)
         return onnxruntime.InferenceSession(file.name, providers=["CPUExecutionProvider"])
 
 
@@ -68,7 +69,7 @@ def embed_mantis(X: np.ndarray) -> np.ndarray:
 
 def measure(name: str) -> dict[str, float]:
     """Run one model a few times; the fastest run counts."""
-    embed = {"nutime": embed_nutime, "onnx": embed_onnx, "mantis": embed_mantis}[name]
+    embed = {ONNX: embed_onnx, MANTIS: embed_mantis}.get(name, functools.partial(embed_nutime, name))
     X = random_walks()
     embed(X[:100])
     best = min(_seconds(embed, X) for _ in range(REPEATS))
@@ -85,14 +86,12 @@ def _seconds(embed: object, X: np.ndarray) -> float:
 def main() -> None:
     result: dict[str, Any] = {}
     has_onnx = all(map(find_spec, ("onnx", "onnxscript", "onnxruntime")))
-    for name in ("nutime", "onnx", "mantis") if has_onnx else ("nutime", "mantis"):
+    for name in (SMALL, "nutime-paper", "nutime-base", *[ONNX] * has_onnx, MANTIS):
         with multiprocessing.get_context("spawn").Pool(1) as process:
             result[name] = process.apply(measure, (name,))
         print(name, result[name])
-    rates = {name: figures["series_per_s"] for name, figures in result.items()}
-    result["ratio"] = round(rates["nutime"] / rates["mantis"], 2)
-    if "onnx" in rates:
-        result["onnx_ratio"] = round(rates["onnx"] / rates["nutime"], 2)
+    for figures in result.values():
+        figures["times_mantis"] = round(figures["series_per_s"] / result[MANTIS]["series_per_s"], 2)
     print(json.dumps(result))
 
 
