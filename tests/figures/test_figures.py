@@ -13,6 +13,7 @@ from matplotlib.colors import to_rgb
 
 from nutime import NuTime, NuTimeClassifier, NuTimeConfig
 from nutime.figures import attention, curves, embedding_map, history, response, scales, style, weighting
+from nutime.figures.cost import Cost, draw_cost
 from nutime.figures.critical_difference import draw_critical_difference
 from nutime.figures.scatter import draw_scatter
 
@@ -320,3 +321,11 @@ def test_a_classifier_that_was_not_fine_tuned_has_no_history(encoder, tmp_path):
 
 def test_no_figure_refers_to_other_files():
     assert not re.search(r'(href|src)="http', style.svg(simple()))
+
+
+def test_cost_has_a_point_with_its_name_for_every_method_and_a_marker_per_device():
+    costs = [Cost("small", 0.86, 10, "cpu"), Cost("large", 0.87, 50, "cpu"), Cost("tuned", 0.88, 20, "GPU")]
+    [panel] = draw_cost(costs).axes
+    assert [text.get_text() for text in panel.texts] == ["small", "large", "tuned"]
+    assert [len(points.get_offsets()) for points in panel.collections] == [2, 1]
+    assert panel.get_xscale() == "log"

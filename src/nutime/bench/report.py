@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ from nutime.bench.results import (
 )
 from nutime.bench.statistics import Comparison, Estimate, common_sets, compare, wilcoxon, win_tie_loss
 from nutime.data.archives import ARCHIVE
+from nutime.figures.cost import Cost, draw_cost
 from nutime.figures.critical_difference import draw_critical_difference
 from nutime.figures.labelling import SHARE, Simulation, draw_labelling, labels_needed
 from nutime.figures.scatter import draw_scatter
@@ -526,8 +528,31 @@ def _add_runs(page: Page, results: Sequence[Result]) -> None:
     caption = "Wall time of fitting and predicting, over sets and seeds; models of an ensemble have the ensemble's"
     page.add("## How it was run")
     page.table(caption, header, rows, ("method", "selection", "seeds", "device"))
+    most, costs = _costs(results)
+    if len(costs) > 1:
+        caption = (
+            f"What accuracy costs: mean over {most} UCR sets, `honest`, each method on the device it was run on."
+        )
+        page.figure(draw_cost(costs), "cost", caption)
     versions = (", ".join(f"{name} {version}" for name, version in one.versions.items()) for one in results)
     page.bullets([f"Versions: {text}" for text in dict.fromkeys(versions)])
+
+
+def _costs(results: Sequence[Result]) -> tuple[int, list[Cost]]:
+    """Return accuracy and seconds of the methods that ran on the most UCR sets, and how many these are."""
+    groups: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        if result.protocol in ("probe", "finetune") and result.selection == "honest" and result.method != "random":
+            groups.setdefault((result.protocol, result.method, result.device), []).append(result)
+    # Models of an ensemble are left out: they were trained together, and have the seconds of all.
+    groups = {key: members for key, members in groups.items() if len({result.seed for result in members}) == 1}
+    most, costs = max(map(len, groups.values()), default=0), []
+    for (protocol, method, device), members in groups.items():
+        if len(members) == most:
+            accuracy = fmean(result.scores["accuracy"] for result in members)
+            name = f"{method}, fine-tuned" if protocol == "finetune" and method.startswith("nutime") else method
+            costs.append(Cost(name, accuracy, fmean(result.seconds for result in members), device))
+    return most, costs
 
 
 def _add_missing(page: Page, results: list[Result]) -> None:
