@@ -169,3 +169,26 @@ def test_a_classifier_of_many_channels_reads_what_it_was_fitted_on(
     monkeypatch.setattr(linear, "MAX_FEATURES", 2 * FEW)  # as a later version might
     fitted.save(tmp_path)
     np.testing.assert_array_equal(NuTimeClassifier.load(tmp_path).predict_proba(X), said)
+
+
+def test_problems_that_are_solved_early_or_have_one_class_or_no_weight_do_not_disturb_others():
+    rows, targets, _ = as_tensors(problem(20, 40, classes=2))
+    weights = torch.ones(4, 20, dtype=torch.float64)
+    weights[1, targets[0] == 0] = 0
+    weights[2] = 0
+    weights[3, 0] = 0
+    together = fit_logistic(rows.expand(4, -1, -1), targets.expand(4, -1), weights, 2)
+    assert all(part.isfinite().all() for part in together)
+    for index in (0, 3):
+        alone = fit_logistic(rows, targets, weights[index : index + 1], 2)
+        for one, other in zip(together, alone, strict=True):
+            torch.testing.assert_close(one[index], other[0], rtol=1e-9, atol=1e-9)
+
+
+def test_a_start_where_probabilities_are_saturated_leads_to_the_same_solution():
+    rows, targets, weights = as_tensors(problem(20, 40, classes=2))
+    from_zero = fit_logistic(rows, targets, weights, 2)
+    one_class = weights * (targets == 0)
+    start = fit_logistic(rows, targets, one_class, 2)
+    for one, other in zip(fit_logistic(rows, targets, weights, 2, start=start), from_zero, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-8)

@@ -177,12 +177,13 @@ def fit(
 
     from nutime.batch.results import check_folder
     from nutime.batch.source import Extent, Source
-    from nutime.estimators.supervised import default_weights
 
     check_folder(out, force)
     first, chunks = Source(source, read, "train").opened()
     if "label" not in first.columns:
         raise ValueError(f"{source}: has no labels; name their column with --label, or with --target for numbers")
+    from nutime.estimators.supervised import default_weights
+
     encoder = _load_encoder(default_weights(strategy.value) if weights == AUTO else weights, device)
     labels: NDArray[Any]
     training_set, labels, unlabelled = _labelled(chunks)
