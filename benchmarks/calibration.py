@@ -25,6 +25,7 @@ from nutime.data.archives import available, find_set, load_dataset, sublist
 from nutime.encoder import NuTime
 from nutime.estimators.base import EmbeddedSeries
 from nutime.estimators.classifier import NuTimeClassifier
+from nutime.estimators.supervised import default_weights
 from nutime.evaluate import ALWAYS_TRAINED, deal_folds
 
 BINS, FOLDS, MAX_TEST, PENALTY = 15, 5, 300, 3.0
@@ -91,7 +92,7 @@ def main() -> None:
     parser.add_argument("--strategy", choices=("probe", "finetune"), default="probe")
     parser.add_argument("--pool", default="upper", help="of the probe")
     options = parser.parse_args()
-    encoder = NuTime.from_pretrained()
+    encoder = NuTime.from_pretrained(default_weights(options.strategy))
     names = [key for key in sublist("ucr112") if find_set(key).train <= 200]
     names = sorted(available(names, options.data).complete)
     chosen = np.linspace(0, len(names) - 1, min(options.sets, len(names))).round().astype(int)

@@ -18,6 +18,7 @@ import time
 import numpy as np
 
 from nutime import NuTime
+from nutime.encoder import SMALL_WEIGHTS
 from nutime.estimators.base import EmbeddedSeries
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.evaluate import deal_folds, validate
@@ -44,7 +45,7 @@ def measure(
     X: np.ndarray, y: np.ndarray, pool: str, length: int | str | None, per_class: int
 ) -> dict[str, object]:
     start, before = time.perf_counter(), peak_mb()
-    embedded = EmbeddedSeries.embed(X, pool=pool, length=length, device="cpu")
+    embedded = EmbeddedSeries.embed(X, SMALL_WEIGHTS, pool, length=length, device="cpu")
     seconds, megabytes = time.perf_counter() - start, peak_mb() - before
     few = embedded.take(np.arange(2 * per_class))
     labels = y[: 2 * per_class].astype(str)

@@ -38,7 +38,7 @@ def main() -> None:
     X = np.random.default_rng(0).standard_normal((args.series, LENGTH), dtype=np.float32).cumsum(axis=1)
     train = X[:TRAINED], X[:TRAINED, -1] > 0
     classifier = NuTimeClassifier().fit(*train)
-    rival = NuTimeClassifier(pool="resolutions", length=None).fit(*train)
+    rival = NuTimeClassifier(encoder="nutime-base", pool="resolutions", length=None).fit(*train)
     before, own, after = (seconds(model, X[:COMPARED]) for model in (rival, classifier, rival))
     total = seconds(classifier, X)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -29,6 +29,7 @@ from sklearn.preprocessing import StandardScaler
 
 from nutime import NuTime, NuTimeRegressor, load_dataset
 from nutime.estimators.base import EmbeddedSeries
+from nutime.estimators.supervised import default_weights
 
 BUNDLED = {"Covid3Month": "load_covid_3month", "CardanoSentiment": "load_cardano_sentiment"}
 #: Published RMSE on the default split.
@@ -131,7 +132,7 @@ def main() -> None:
     parser.add_argument("--strategy", choices=["probe", "finetune"], default="probe")
     parser.add_argument("--no-test", action="store_true")
     options = parser.parse_args()
-    encoder = NuTime.from_pretrained()
+    encoder = NuTime.from_pretrained(default_weights(options.strategy))
     results = {name: run(name, options, encoder) for name in options.sets.split(",")}
     columns = ("cross-validated", "test", "covered", "covered in training splits", "seconds")
     for name, rows in results.items():

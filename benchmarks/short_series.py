@@ -18,7 +18,7 @@ import numpy as np
 from nutime import NuTimeClassifier
 from nutime.data.archives import load_dataset
 
-READINGS = {"resolutions": {"pool": "resolutions"}, "default": {}}
+READINGS = {"resolutions": {"encoder": "nutime-base", "pool": "resolutions"}, "default": {}}
 
 
 def main() -> None:
