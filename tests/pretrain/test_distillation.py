@@ -58,7 +58,9 @@ def test_targets_do_not_correlate_within_sources():
     crops, sources = torch.randn(400, 1, distillation.points).cumsum(-1), torch.arange(400) % 4
     crops += 100 * sources[:, None, None]
     distillation.fit([(crops[:200], sources[:200]), (crops[200:], sources[200:])])
-    targets = (distillation._taught(crops) - distillation.mean) / distillation.scale @ distillation.components
+    targets = (
+        (distillation._teacher_embedding(crops) - distillation.mean) / distillation.scale @ distillation.components
+    )
     for source in range(4):
         targets[sources == source] -= targets[sources == source].mean(0)
     largest = targets[:, -8:].double()

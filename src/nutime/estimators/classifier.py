@@ -43,7 +43,8 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
             ``finetune``: the encoder is trained together with a linear head, and the probabilities are
             averaged with those of a probe; slower, and better with more labels.
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder; ``auto``
-            is ``nutime-small`` for ``probe`` and ``nutime-base`` for ``finetune``.
+            is that of an ``EmbeddedSeries``, else ``nutime-small`` for ``probe`` and ``nutime-base`` for
+            ``finetune``.
         pool: how tokens become the embedding that a probe reads, as in :meth:`nutime.NuTime.embed`.
         length: points every series is resized to for a probe; ``auto`` follows the series.
         C: for ``probe``: inverse strength of the logistic regression's penalty.

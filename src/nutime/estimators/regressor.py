@@ -38,7 +38,8 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
             penalty of the highest marginal likelihood; seconds on a CPU. ``finetune``: the encoder is trained
             together with a linear head, and the predictions are averaged with those of a probe; slower.
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder; ``auto``
-            is ``nutime-small`` for ``probe`` and ``nutime-base`` for ``finetune``.
+            is that of an ``EmbeddedSeries``, else ``nutime-small`` for ``probe`` and ``nutime-base`` for
+            ``finetune``.
         pool: how tokens become the embedding that a probe reads, as in :meth:`nutime.NuTime.embed`.
         length: points every series is resized to for a probe; ``auto`` follows the series.
         trained: for ``finetune``: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.

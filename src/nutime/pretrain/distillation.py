@@ -25,7 +25,7 @@ _COMPONENTS = 1024
 #: The power of a component's variance that it is divided by: between none and that of equal variances, 1 / 2.
 _WHITENING = 0.25
 _MIN_VARIANCE = 1e-6
-_HUBER = 2.0  # errors above this count in proportion to their size
+_HUBER_DELTA = 2.0  # errors above this count in proportion to their size
 
 
 class Distillation(nn.Module):
@@ -62,8 +62,8 @@ class Distillation(nn.Module):
             samples: batches of ``(n, 1, points)`` crops with the index of the source of each, ``(n,)``; together
                 several times as many crops as components, for a good estimate.
         """
-        taught = [(self._taught(crops), sources) for crops, sources in samples]
-        embedding, sources = (torch.cat(parts) for parts in zip(*taught, strict=True))
+        batches = [(self._teacher_embedding(crops), sources) for crops, sources in samples]
+        embedding, sources = (torch.cat(parts) for parts in zip(*batches, strict=True))
         self.mean.copy_(embedding.mean(0))
         self.scale.copy_(embedding.std(0).clamp(min=_MIN_VARIANCE**0.5))
         rows = (embedding - self.mean) / self.scale
@@ -85,18 +85,18 @@ class Distillation(nn.Module):
         crops = views.flatten(0, 1)
         sizes = [crops.reshape(len(crops), 1, length, -1).mean(-1) for length in self._lengths]
         pooled = [self.network.pooled(series, _POOL).float() for series in sizes]
-        taught = self._taught(crops)
+        embedding = self._teacher_embedding(crops)
         with torch.autocast(crops.device.type, enabled=False):  # targets differ by little
-            targets = (taught - self.mean) / self.scale @ self.components
+            targets = (embedding - self.mean) / self.scale @ self.components
             predictions = [self.head(F.layer_norm(features, features.shape[-1:])) for features in pooled]
-            losses = [F.smooth_l1_loss(prediction, targets, beta=_HUBER) for prediction in predictions]
+            losses = [F.smooth_l1_loss(prediction, targets, beta=_HUBER_DELTA) for prediction in predictions]
         return torch.stack(losses).mean(), spread_of(pooled[-1])
 
     def update_target(self, momentum: Tensor) -> None:
         """Do nothing: the teacher does not change."""
 
     @torch.no_grad()
-    def _taught(self, crops: Tensor) -> Tensor:
+    def _teacher_embedding(self, crops: Tensor) -> Tensor:
         (teacher,) = self._teacher
         # float16 has three more bits than bfloat16, and series of a source differ by little.
         with torch.autocast(crops.device.type, torch.float16, enabled=crops.is_cuda):

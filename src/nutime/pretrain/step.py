@@ -120,8 +120,7 @@ class PretrainStep:
 
     def batch_of(self, step: int) -> Tensor:
         """Return the indices of the series in the batch of some step."""
-        noise = self._noise(torch.tensor(step, dtype=torch.int32, device=self.device), self._rows)
-        return self.sampler.draw(noise)
+        return self._draw(torch.tensor(step, dtype=torch.int32, device=self.device), self._rows)
 
     def _create_moments(self) -> None:
         """Make the optimizer create its state now, by a step with zero gradients and learning rate."""
@@ -136,19 +135,22 @@ class PretrainStep:
     def _noise(self, step: Tensor, rows: Tensor) -> Noise:
         return Noise(hash32(step ^ hash32(torch.full_like(step, self.config.seed))), rows)
 
+    def _draw(self, step: Tensor, rows: Tensor) -> Tensor:
+        return self.sampler.draw(self._noise(step, rows))
+
     def samples(self, count: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield ``count`` batches of views, the same in all processes, and the source of each view."""
         rows = torch.arange(self.config.batch, dtype=torch.int32, device=self.device)
         for index in range(count):
             step = torch.tensor(-1 - index, dtype=torch.int32, device=self.device)  # one that is never taken
             views, _ = self._views(max(self._lengths), step, rows)
-            chosen = self.sampler.draw(self._noise(step, rows)).repeat(2)
+            chosen = self._draw(step, rows).repeat(2)
             yield views.flatten(0, 1), torch.searchsorted(self.sampler.first, chosen, right=True) - 1
 
     def _views(self, length: int, step: Tensor, first_rows: Tensor) -> tuple[Tensor, Noise]:
         rows = torch.cat([first_rows, first_rows + self.config.batch])
         noise = self._noise(step, rows)
-        chosen = self.sampler.draw(self._noise(step, first_rows)).repeat(2)
+        chosen = self._draw(step, first_rows).repeat(2)
         stretch = noise.stretch(self.config.smallest_crop)
         views = crop(self.sampler.series, chosen, *stretch, length, SHRINK_SAMPLES)
         if self.config.rescale:
