@@ -1,6 +1,6 @@
-"""Time one pretraining step: crops, two views, BYOL, optimizer and target update, dropout 0.1, length 512.
+"""Time one pretraining step: crops, two views, loss, optimizer and target update, dropout 0.1, length 512.
 
-    python benchmarks/pretrain_step.py                   # GPU: ms per step and the profile's top ten
+    python benchmarks/pretrain_step.py                   # GPU: ms per step and the profile's top ten, four recipes
     python benchmarks/pretrain_step.py --batch 128       # CPU: series/s and the ratio to a literal rewrite
 
 The last line is JSON.
@@ -19,12 +19,20 @@ from literal import LiteralBYOL
 from nutime import NuTimeConfig
 from nutime.data.crops import FlatSeries
 from nutime.model.network import NuTimeNetwork
-from nutime.pretrain.byol import BYOL
+from nutime.pretrain.byol import BYOL, Objective
 from nutime.pretrain.sampling import Sampler
 from nutime.pretrain.schedule import Schedule
 from nutime.pretrain.step import PretrainStep, StepConfig
 
 LENGTH = 512
+BASE = Objective(pool="cls+mean", masked=0.5, contrast=0.2)
+#: The paper's recipe with two sizes of heads, that of ``nutime-base``, and the same for a larger network.
+RECIPES = {
+    "paper-16": (NuTimeConfig(head_dim=16), Objective()),
+    "paper-64": (NuTimeConfig(head_dim=64), Objective()),
+    "base": (NuTimeConfig(dim=256, head_dim=32, mlp_dim=768), BASE),
+    "large": (NuTimeConfig(dim=384, depth=8, heads=12, head_dim=32, mlp_dim=1536), BASE),
+}
 
 
 def random_walks(count: int, device: str) -> torch.Tensor:
@@ -32,8 +40,9 @@ def random_walks(count: int, device: str) -> torch.Tensor:
     return torch.randn(count, LENGTH, device=device).cumsum(-1)
 
 
-def our_step(series: torch.Tensor, batch: int, head_dim: int) -> PretrainStep:
+def our_step(series: torch.Tensor, batch: int, recipe: str) -> PretrainStep:
     torch.manual_seed(0)
+    network, objective = RECIPES[recipe]
     device = series.device
     count = len(series)
     flat = FlatSeries(
@@ -43,8 +52,9 @@ def our_step(series: torch.Tensor, batch: int, head_dim: int) -> PretrainStep:
     )
     one_source = [torch.tensor([value], device=device) for value in (0, count)]
     sampler = Sampler(flat, *one_source, torch.ones(1, dtype=torch.float64, device=device))
-    byol = BYOL(NuTimeNetwork(NuTimeConfig(head_dim=head_dim))).to(device)
-    return PretrainStep(byol, sampler, Schedule(steps=10_000), StepConfig(batch=batch))
+    byol = BYOL(NuTimeNetwork(network), objective).to(device)
+    config = StepConfig(batch=batch, smallest_crop=0.3, rescale=0.35) if objective == BASE else StepConfig(batch=batch)
+    return PretrainStep(byol, sampler, Schedule(steps=10_000), config)
 
 
 def milliseconds(step: object, repeats: int, device: str) -> float:
@@ -75,6 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batch", type=int)
     parser.add_argument("--repeats", type=int)
+    parser.add_argument("--recipes", default=",".join(RECIPES))
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     batch = args.batch or (2048 if device == "cuda" else 128)
@@ -83,19 +94,19 @@ def main() -> None:
     result: dict[str, object] = {"device": device, "batch": batch, "torch": torch.__version__}
     if device == "cuda":
         result["gpu"] = torch.cuda.get_device_name()
-        for head_dim in (16, 64):
+        for recipe in args.recipes.split(","):
             start = time.perf_counter()
-            step = our_step(series, batch, head_dim)
+            step = our_step(series, batch, recipe)
             step()
             torch.cuda.synchronize()
-            result[f"start_s_{head_dim}"] = round(time.perf_counter() - start, 1)
-            result[f"ms_{head_dim}"] = round(milliseconds(step, repeats, device), 3)
-            print(f"{head_dim} dims per head: {result[f'ms_{head_dim}']} ms per step, loss {step.loss.item():.4f}")
+            result[f"{recipe}_start_s"] = round(time.perf_counter() - start, 1)
+            result[f"{recipe}_ms"] = round(milliseconds(step, repeats, device), 3)
+            print(f"{recipe}: {result[f'{recipe}_ms']} ms per step, loss {step.loss.item():.4f}")
             for name, ms, calls in top_kernels(step):
                 print(f"  {ms:7.3f} ms  {calls:4d} x  {name}")
     else:
         for name, build in {
-            "nutime": lambda: our_step(series, batch, 64),
+            "nutime": lambda: our_step(series, batch, "paper-64"),
             "literal": lambda: LiteralBYOL(series, batch, 64),
         }.items():
             step = build()

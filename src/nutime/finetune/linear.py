@@ -4,16 +4,16 @@ A univariate encoder concatenates the vectors of all channels: for a thousand ch
 series, too many to keep for a few hundred series and far more than a probe needs. It then reads a random part. The
 part depends on the two sizes alone, so that a saved model need not contain it.
 
-Both solvers take many problems at once, in double precision. For classes it is L-BFGS: each problem has its own
-line search and stops when it has converged, so that its solution does not depend on the problems solved with it.
-For numbers it is a ridge regression in closed form, with its leave-one-out errors.
+Both solvers take many problems at once, in double precision. For classes it is Newton's method: each problem has
+its own line search and stops when it has converged, so that its solution does not depend on the others. For
+numbers it is a ridge regression in closed form, with its leave-one-out errors.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -34,14 +34,16 @@ Float64: TypeAlias = NDArray[np.float64]
 MAX_FEATURES = 2**15
 #: Values of embeddings that are computed before the features are selected.
 _MEMORY_BUDGET = 2**26
-_TOLERANCE = 1e-6  # of the gradient of the mean loss; with 1e-4, very uneven weights have too little effect
-_SCALED_TOLERANCE = 1e-12  # where coordinates are scaled, and a few more steps suffice
+_TOLERANCE = 1e-11  # of the gradient of the mean loss
+_LOOSE_TOLERANCE = 1e-6  # of hard problems; with 1e-4, very uneven weights have too little effect
 _MIN_EIGENVALUE = 1e-12  # relative to the largest one; below, there is only rounding
-_CURVATURE = 0.02  # typical p(1 − p) of the predictions of a fitted probe
-_MAX_ITERATIONS = 500
-_HISTORY = 10
+_MAX_ITERATIONS = 100
+_MAX_PRODUCTS = 1500  # with the Hessian
+_MAX_PRODUCTS_PER_STEP = 300
+_MANY_PRODUCTS = 500  # a problem that takes more is hard
+_ROUGHLY = 0.1  # the residual of a step, relative to the gradient
+_LONGEST_STEP = 30.0
 _MAX_HALVINGS = 20
-_POWER_ITERATIONS = 30
 #: Of the mean variance of all features, added to the variance of each; chosen inside training splits.
 VARIANCE_SHARE = 0.02
 #: Penalties of the ridge regression, in units of the mean squared length of a row.
@@ -216,39 +218,43 @@ def fit_logistic(
     rows, weights = rows.double(), weights.double()
     one_hot = F.one_hot(targets, n_classes).double()
     strength = (2 if n_classes == 2 else 1) / C  # of two classes scikit-learn penalises the difference alone
-    penalty, mixture, tolerance = torch.full_like(weights[:, :1, None], strength), None, _TOLERANCE
-    samples = rows
-    if rows.shape[1] < rows.shape[2]:
-        # The solution is in the span of the samples, which are usually fewer than the features: their principal
-        # components are the coordinates. Scaled to about equal curvature, they need a fifth of the steps.
-        eigenvalues, vectors = torch.linalg.eigh(rows @ rows.mT)
-        eigenvalues = torch.where(eigenvalues > _MIN_EIGENVALUE * eigenvalues[:, -1:], eigenvalues, 0)
-        scale = (1 + _CURVATURE / strength * weights.mean(1, keepdim=True) * eigenvalues).rsqrt()
-        mixture = vectors * torch.where(eigenvalues > 0, scale * eigenvalues.rsqrt(), 0)[:, None]  # of samples
-        rows = vectors * (scale * eigenvalues.sqrt())[:, None]
-        penalty, tolerance = strength * scale.square()[..., None], _SCALED_TOLERANCE
-    curvature = _largest_curvature(rows, weights).clamp_min(weights.sum(1))
-    # The last coordinate is the intercept, without penalty, in units that have the curvature of the others.
-    unit = (curvature / weights.sum(1)).sqrt()[:, None, None]
+    components = _principal_components(rows)
+    rows = rows @ components  # where the Hessian is about diagonal
+    rows = F.pad(rows, (0, 1), value=1.0)  # the last coordinate is the intercept, without penalty
+    penalty = torch.full_like(rows[:1, 0, :, None], strength)
+    penalty[:, -1] = 0
     weights = weights[..., None]
+    total = weights.sum(1, keepdim=True)
 
-    def loss(coef: Tensor) -> tuple[Tensor, Tensor]:
-        slopes, intercept = coef[:, :-1], coef[:, -1:]
-        log_probabilities = (rows @ slopes + unit * intercept).log_softmax(-1)
-        value = 0.5 * _dot(penalty * slopes, slopes) - _dot(log_probabilities * weights, one_hot)
-        errors = (log_probabilities.exp() - one_hot) * weights
-        return value, torch.cat([rows.mT @ errors + penalty * slopes, unit * errors.sum(1, keepdim=True)], dim=1)
+    def loss(coef: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        log_probabilities = (rows @ coef).log_softmax(-1)
+        value = 0.5 * _dot(penalty * coef, coef) - _dot(log_probabilities * weights, one_hot)
+        probabilities = log_probabilities.exp()
+        return value, rows.mT @ ((probabilities - one_hot) * weights) + penalty * coef, probabilities
 
-    coef = rows.new_zeros(len(rows), rows.shape[2] + 1, n_classes)
+    rough_rows, rough_weights, rough_penalty = rows.float(), weights.float(), penalty.float()
+
+    def times_hessian(probabilities: Tensor, damping: Tensor, direction: Tensor) -> Tensor:
+        change = rough_rows @ direction
+        # Relative to the most probable class: where its probability is nearly 1, little is lost by rounding.
+        change = change - change.gather(-1, probabilities.argmax(-1, keepdim=True))
+        change = change - (probabilities * change).sum(-1, keepdim=True)
+        return rough_rows.mT @ (rough_weights * probabilities * change) + (rough_penalty + damping) * direction
+
+    mean_squares = (weights * rows.square()).sum(1)[..., None] / total.clamp_min(torch.finfo(rows.dtype).tiny)
+
+    def diagonal(probabilities: Tensor) -> Tensor:
+        variance = (weights * probabilities * (1 - probabilities)).sum(1, keepdim=True)
+        return (penalty + mean_squares * variance).clamp_min(torch.finfo(torch.float32).tiny)
+
+    coef = rows.new_zeros(len(rows), rows.shape[2], n_classes)
     if start is not None:
-        slopes = start[0].mT
-        if mixture is not None:
-            slopes = strength / penalty * (mixture.mT @ (samples @ slopes))
-        coef = torch.cat([slopes, start[1][:, None] / unit], dim=1)
-    step_size = 1 / (strength + curvature)[:, None, None]
-    coef = _minimise(loss, coef, step_size, slack * tolerance * weights.sum(1, keepdim=True))
-    slopes = coef[:, :-1] if mixture is None else samples.mT @ (mixture @ coef[:, :-1])
-    return slopes.mT, (unit * coef[:, -1:])[:, 0]
+        slopes = components.mT @ start[0].mT
+        coef = torch.cat([slopes, start[1][:, None]], dim=1)
+    coef = _minimise(loss, times_hessian, diagonal, coef, slack * _TOLERANCE * total)
+    slopes = components @ coef[:, :-1]
+    intercepts = coef[:, -1] - coef[:, -1].mean(-1, keepdim=True)  # without penalty, their mean is free
+    return slopes.mT, intercepts
 
 
 @torch.no_grad()
@@ -302,56 +308,83 @@ def fit_ridge(rows: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, T
 
 
 def _minimise(
-    loss: Callable[[Tensor], tuple[Tensor, Tensor]], x: Tensor, step_size: Tensor, tolerance: Tensor
+    loss: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]],
+    times_hessian: Callable[[Tensor, Tensor, Tensor], Tensor],
+    diagonal: Callable[[Tensor], Tensor],
+    x: Tensor,
+    tolerance: Tensor,
 ) -> Tensor:
-    """Minimise losses by L-BFGS from ``x``; ``step_size`` is a safe one along the gradient.
+    """Minimise convex losses by Newton's method from ``x``, with rough steps in single precision.
 
-    ``loss`` returns values ``(problems, 1, 1)`` and gradients of the shape of ``x``.
+    Args:
+        loss: returns values ``(problems, 1, 1)``, gradients of the shape of ``x``, and probabilities.
+        times_hessian: multiplies by the Hessian at these probabilities, plus a diagonal.
+        diagonal: returns about the diagonal of the Hessian, in the shape of ``x``.
+        x: where to begin.
+        tolerance: largest absolute gradient at which a problem is solved; a hard one needs to be less exact.
     """
-    value, gradient = loss(x)
+    value, gradient, probabilities = loss(x)
     rounding = 100 * torch.finfo(x.dtype).eps
-    history: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=_HISTORY)
+    products = torch.zeros_like(value)
     for _ in range(_MAX_ITERATIONS):
-        active = gradient.abs().amax((1, 2), keepdim=True) > tolerance
+        limit = torch.where(products < _MANY_PRODUCTS, tolerance, tolerance * (_LOOSE_TOLERANCE / _TOLERANCE))
+        active = (gradient.abs().amax((1, 2), keepdim=True) > limit) & (products < _MAX_PRODUCTS)
         if not active.any():
             break
-        direction = torch.where(active, _direction(gradient, history, step_size), 0)
+        # Where probabilities are nearly 0 or 1, there is hardly any curvature: the damping limits the step.
+        damping = gradient.abs() / _LONGEST_STEP
+        direction, used = _solve(
+            partial(times_hessian, probabilities.float(), damping.float()),
+            (diagonal(probabilities) + damping).float(),
+            torch.where(active, gradient, 0).float(),
+        )
+        direction, products = direction.double(), products + used
         slope, length = _dot(gradient, direction), torch.ones_like(value)
         for _ in range(_MAX_HALVINGS):
             new_x = x - length * direction
-            new_value, new_gradient = loss(new_x)
+            new_value, new_gradient, probabilities = loss(new_x)
             too_long = new_value > value - 1e-4 * length * slope + rounding * value.abs()
             if not too_long.any():
                 break
             length = torch.where(too_long, length / 2, length)
-        step, change = new_x - x, new_gradient - gradient
-        curvature = _dot(step, change)
-        usable = curvature > 1e-5 * (_dot(step, step) * _dot(change, change)).sqrt()  # not rounding alone
-        history.append((step, change, torch.where(usable, 1 / curvature, 0)))
-        step_size = torch.where(usable, curvature / _dot(change, change), step_size)
         x, value, gradient = new_x, new_value, new_gradient
     return x
 
 
-def _direction(gradient: Tensor, history: deque[tuple[Tensor, Tensor, Tensor]], step_size: Tensor) -> Tensor:
-    """Multiply the gradient by the inverse Hessian that L-BFGS estimates from the last steps."""
-    direction, alphas = gradient, []
-    for step, change, rho in reversed(history):
-        alphas.append(rho * _dot(step, direction))
-        direction = direction - alphas[-1] * change
-    direction = step_size * direction
-    for (step, change, rho), alpha in zip(history, reversed(alphas), strict=True):
-        direction = direction + step * (alpha - rho * _dot(change, direction))
-    return direction
+def _solve(multiply: Callable[[Tensor], Tensor], diagonal: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Solve linear systems roughly by conjugate gradients; ``diagonal`` is about that of the matrices.
+
+    Returns:
+        The solutions, and the products that each of them took, ``(problems, 1, 1)``.
+    """
+    solution, residual, products = torch.zeros_like(right), right, torch.zeros_like(right[:, :1, :1])
+    direction = scaled = residual / diagonal
+    square, target = _dot(residual, scaled), _ROUGHLY**2 * _dot(right, right)
+    for _ in range(_MAX_PRODUCTS_PER_STEP):
+        active = _dot(residual, residual) > target
+        if not active.any():
+            break
+        products += active
+        product = multiply(direction)
+        step = torch.where(active, square / _dot(direction, product), 0)
+        solution, residual = solution + step * direction, residual - step * product
+        scaled = residual / diagonal
+        new_square = _dot(residual, scaled)
+        direction, square = scaled + torch.where(active, new_square / square, 0) * direction, new_square
+    return solution, products
 
 
 def _dot(one: Tensor, other: Tensor) -> Tensor:
     return (one * other).sum((1, 2), keepdim=True)
 
 
-def _largest_curvature(rows: Tensor, weights: Tensor) -> Tensor:
-    """Return an upper estimate of the largest eigenvalue of the weighted Gram matrices, ``(problems,)``."""
-    vector = rows[:, :1].mT  # not the sum of the rows, which is zero if they are centred
-    for _ in range(_POWER_ITERATIONS):
-        vector = F.normalize(rows.mT @ (rows @ vector * weights[..., None]), dim=1)
-    return 1.1 * (rows @ vector).square().mul(weights[..., None]).sum((1, 2))
+def _principal_components(rows: Tensor) -> Tensor:
+    """Return ``(problems, d, k)`` orthonormal directions that span the rows, computed on the shorter side."""
+    directions: Tensor
+    if rows.shape[1] >= rows.shape[2]:
+        _, directions = torch.linalg.eigh(rows.mT @ rows)
+    else:
+        squares, left = torch.linalg.eigh(rows @ rows.mT)
+        rank = squares > _MIN_EIGENVALUE * squares[:, -1:]
+        directions = rows.mT @ torch.where(rank[:, None], left * squares.rsqrt()[:, None], 0)
+    return directions
