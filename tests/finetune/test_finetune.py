@@ -292,3 +292,29 @@ def test_a_certain_classifier_has_finite_decisions_without_a_warning(encoder):
 def test_training_that_diverges_is_an_error_and_not_a_model(encoder):
     message = refusal(classifier(encoder, learning_rate=1e30).fit, *waves())
     assert message == "fine-tuning diverged: the loss of epoch 1 is not finite; try a lower learning_rate"
+
+
+def test_casting_many_tensors_at_once_equals_casting_each():
+    generator = torch.Generator().manual_seed(0)
+    tensors = [torch.randn(shape, generator=generator, requires_grad=True) for shape in [(3, 4), (5,), (2, 2, 2)]]
+    factors = [torch.randn(tensor.shape, generator=generator).bfloat16() for tensor in tensors]
+    together, each = ensemble._Bfloat16.apply(*tensors), [tensor.bfloat16() for tensor in tensors]
+    gradients = []
+    for cast in (together, each):
+        loss = sum((value * factor).sum() for value, factor in zip(cast, factors, strict=True))
+        gradients.append(torch.autograd.grad(loss, tensors))
+    torch.testing.assert_close(together, tuple(each), rtol=0, atol=0)
+    torch.testing.assert_close(*gradients, rtol=0, atol=0)
+    assert all(gradient.dtype == torch.float32 for gradient in gradients[0])
+
+
+def test_half_precision_leaves_heads_and_embeddings_of_scalars_as_they_are(monkeypatch):
+    monkeypatch.setattr(ensemble, "_has_fast_bfloat16", lambda device: True)
+    names = [
+        "encoder.transformer.w",
+        "encoder.tokens.cls",
+        "encoder.tokens.scalar_embeddings.0.weight",
+        "head.weight",
+    ]
+    cast = ensemble.in_training_precision({name: torch.ones(1, 2) for name in names})
+    assert [cast[name].dtype for name in names] == [torch.bfloat16, torch.bfloat16, torch.float32, torch.float32]

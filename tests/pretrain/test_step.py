@@ -10,7 +10,7 @@ from nutime.model.network import NuTimeNetwork
 from nutime.pretrain.byol import BYOL
 from nutime.pretrain.sampling import ResidentCorpus
 from nutime.pretrain.schedule import Schedule
-from nutime.pretrain.step import PretrainStep, StepConfig
+from nutime.pretrain.step import PretrainStep, StepConfig, _compile_options
 
 
 @pytest.fixture
@@ -103,3 +103,9 @@ def test_a_step_draws_one_of_several_lengths_by_its_number_alone(sampler):
     assert set(drawn) == {16, 32}
     assert [step.length_of(number) for number in range(40)] == drawn
     assert all(np.isfinite(losses(step, 4)))
+
+
+@pytest.mark.parametrize("dim", [256, 384])
+def test_the_compiler_accepts_its_options(dim):
+    compiled = torch.compile(lambda x: x + 1, options=_compile_options(dim))
+    assert callable(compiled)

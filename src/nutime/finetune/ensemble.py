@@ -230,13 +230,30 @@ def max_batch(config: NuTimeConfig, n_models: int, device: torch.device) -> int:
 
 
 def in_training_precision(state: State) -> State:
-    """Return the parameters with the transformer's in bfloat16 if the device has matrix units for it."""
-    return {
-        name: value.bfloat16()
-        if name.startswith(("encoder.transformer.", "encoder.norm.")) and _has_fast_bfloat16(value.device.type)
-        else value
-        for name, value in state.items()
-    }
+    """Return the parameters in bfloat16 if the device has matrix units for it; not those of heads and scalars."""
+    half = [name for name in state if name.startswith("encoder.") and ".scalar_embeddings." not in name]
+    if not half or not _has_fast_bfloat16(state[half[0]].device.type):
+        return state
+    cast = _Bfloat16.apply(*(state[name] for name in half))  # type: ignore[no-untyped-call]
+    return state | dict(zip(half, cast, strict=True))
+
+
+class _Bfloat16(torch.autograd.Function):
+    """Cast tensors, and their gradients back, in one operation instead of one each."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return _cast(tensors, torch.bfloat16)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        return _cast(gradients, torch.float32)
+
+
+def _cast(tensors: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    copies = [torch.empty_like(tensor, dtype=dtype) for tensor in tensors]
+    torch._foreach_copy_(copies, list(tensors))
+    return tuple(copies)
 
 
 @cache
