@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.archives import available, find_set, load_dataset, sublist
-from nutime.encoder import NuTime
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.figures.attention import cls_attention
 
@@ -87,11 +86,10 @@ def main() -> None:
     parser.add_argument("--series", type=int, default=10, help="test series per set")
     parser.add_argument("--pool", default="auto", help="of the probe")
     options = parser.parse_args()
-    encoder = NuTime.from_pretrained()
     rows = []
     for name in chosen_sets(options.data, options.sets):
         data, rng = load_dataset(name, data_dir=options.data), np.random.default_rng(0)
-        classifier = NuTimeClassifier(encoder=encoder, pool=options.pool).fit(data.X_train, data.y_train)
+        classifier = NuTimeClassifier(pool=options.pool).fit(data.X_train, data.y_train)
         picked = rng.permutation(len(data.X_test))[: options.series]
         measured = [drops(classifier, data.X_test[index].astype(np.float64), rng) for index in picked]
         rows.append({column: np.mean([row[column] for row in measured]) for column in measured[0]})
