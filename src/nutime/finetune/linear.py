@@ -38,11 +38,12 @@ _TOLERANCE = 1e-11  # of the gradient of the mean loss
 _LOOSE_TOLERANCE = 1e-6  # of hard problems; with 1e-4, very uneven weights have too little effect
 _MIN_EIGENVALUE = 1e-12  # relative to the largest one; below, there is only rounding
 _MAX_ITERATIONS = 100
-_MAX_PRODUCTS = 1500  # with the Hessian
+_MAX_PRODUCTS = 1000  # with the Hessian
 _MAX_PRODUCTS_PER_STEP = 300
-_MANY_PRODUCTS = 500  # a problem that takes more is hard
+_MANY_PRODUCTS = 300  # a problem that takes more is hard
 _ROUGHLY = 0.1  # the residual of a step, relative to the gradient
 _LONGEST_STEP = 30.0
+_TINY = torch.finfo(torch.float32).tiny
 _MAX_HALVINGS = 20
 #: Of the mean variance of all features, added to the variance of each; chosen inside training splits.
 VARIANCE_SHARE = 0.02
@@ -218,41 +219,68 @@ def fit_logistic(
     rows, weights = rows.double(), weights.double()
     one_hot = F.one_hot(targets, n_classes).double()
     strength = (2 if n_classes == 2 else 1) / C  # of two classes scikit-learn penalises the difference alone
-    components = _principal_components(rows)
-    rows = rows @ components  # where the Hessian is about diagonal
-    rows = F.pad(rows, (0, 1), value=1.0)  # the last coordinate is the intercept, without penalty
-    penalty = torch.full_like(rows[:1, 0, :, None], strength)
+    share = (weights / weights.sum(1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny))[..., None]
+    weights, samples, n, size = weights[..., None], rows, *rows.shape[1:]
+    few = n < size
+    if few:
+        # The solution is in the span of the samples: their principal components are the coordinates.
+        squares, left = torch.linalg.eigh(rows @ rows.mT)
+        rank = squares > _MIN_EIGENVALUE * squares[:, -1:]
+        axes = rows.mT @ torch.where(rank[:, None], left * squares.rsqrt()[:, None], 0)
+        rows = samples @ axes
+        mean_squares = (share * rows.square()).sum(1)
+    else:
+        # Only the preconditioner uses principal components, so that rough ones of some samples suffice.
+        some = slice(None, None, max(1, n // (2 * size)))
+        part = (rows[:, some] * share[:, some].sqrt()).float()
+        mean_squares, axes = torch.linalg.eigh(part.mT @ part)
+        mean_squares = mean_squares / share[:, some].sum(1).float().clamp_min(_TINY)
+    # The last coordinate is the intercept, without penalty.
+    mean_squares = F.pad(mean_squares.clamp_min(0), (0, 1), value=1.0)[..., None]
+    penalty = torch.full_like(mean_squares[:1], strength, dtype=rows.dtype)
     penalty[:, -1] = 0
-    weights = weights[..., None]
-    total = weights.sum(1, keepdim=True)
+    rough_rows, rough_weights, rough_penalty, rough_axes = (x.float() for x in (rows, weights, penalty, axes))
+
+    def logits(rows: Tensor, coef: Tensor) -> Tensor:
+        return rows @ coef[:, :-1] + coef[:, -1:]
+
+    def gradient(rows: Tensor, errors: Tensor) -> Tensor:
+        return torch.cat([rows.mT @ errors, errors.sum(1, keepdim=True)], dim=1)
 
     def loss(coef: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        log_probabilities = (rows @ coef).log_softmax(-1)
+        log_probabilities = logits(rows, coef).log_softmax(-1)
         value = 0.5 * _dot(penalty * coef, coef) - _dot(log_probabilities * weights, one_hot)
         probabilities = log_probabilities.exp()
-        return value, rows.mT @ ((probabilities - one_hot) * weights) + penalty * coef, probabilities
-
-    rough_rows, rough_weights, rough_penalty = rows.float(), weights.float(), penalty.float()
+        return value, gradient(rows, (probabilities - one_hot) * weights) + penalty * coef, probabilities
 
     def times_hessian(probabilities: Tensor, damping: Tensor, direction: Tensor) -> Tensor:
-        change = rough_rows @ direction
+        change = logits(rough_rows, direction)
         # Relative to the most probable class: where its probability is nearly 1, little is lost by rounding.
         change = change - change.gather(-1, probabilities.argmax(-1, keepdim=True))
         change = change - (probabilities * change).sum(-1, keepdim=True)
-        return rough_rows.mT @ (rough_weights * probabilities * change) + (rough_penalty + damping) * direction
+        errors = rough_weights * probabilities * change
+        return gradient(rough_rows, errors) + (rough_penalty + damping) * direction
 
-    mean_squares = (weights * rows.square()).sum(1)[..., None] / total.clamp_min(torch.finfo(rows.dtype).tiny)
+    def preconditioner(probabilities: Tensor, damping: Tensor) -> Callable[[Tensor], Tensor]:
+        variance = (rough_weights * probabilities * (1 - probabilities)).sum(1, keepdim=True)
+        diagonal = rough_penalty + mean_squares.float() * variance
+        diagonal = (diagonal + (damping if few else damping.mean(1, keepdim=True))).clamp_min(_TINY)
+        if few:
+            return lambda residual: residual / diagonal
+        return lambda residual: torch.cat(
+            [
+                rough_axes @ (rough_axes.mT @ residual[:, :-1] / diagonal[:, :-1]),
+                residual[:, -1:] / diagonal[:, -1:],
+            ],
+            dim=1,
+        )
 
-    def diagonal(probabilities: Tensor) -> Tensor:
-        variance = (weights * probabilities * (1 - probabilities)).sum(1, keepdim=True)
-        return (penalty + mean_squares * variance).clamp_min(torch.finfo(torch.float32).tiny)
-
-    coef = rows.new_zeros(len(rows), rows.shape[2], n_classes)
+    coef = rows.new_zeros(len(rows), len(penalty[0]), n_classes)
     if start is not None:
-        slopes = components.mT @ start[0].mT
+        slopes = axes.mT @ start[0].mT if few else start[0].mT
         coef = torch.cat([slopes, start[1][:, None]], dim=1)
-    coef = _minimise(loss, times_hessian, diagonal, coef, slack * _TOLERANCE * total)
-    slopes = components @ coef[:, :-1]
+    coef = _minimise(loss, times_hessian, preconditioner, coef, slack * _TOLERANCE * weights.sum(1, keepdim=True))
+    slopes = axes @ coef[:, :-1] if few else coef[:, :-1]
     intercepts = coef[:, -1] - coef[:, -1].mean(-1, keepdim=True)  # without penalty, their mean is free
     return slopes.mT, intercepts
 
@@ -310,7 +338,7 @@ def fit_ridge(rows: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, T
 def _minimise(
     loss: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]],
     times_hessian: Callable[[Tensor, Tensor, Tensor], Tensor],
-    diagonal: Callable[[Tensor], Tensor],
+    preconditioner: Callable[[Tensor, Tensor], Callable[[Tensor], Tensor]],
     x: Tensor,
     tolerance: Tensor,
 ) -> Tensor:
@@ -319,7 +347,7 @@ def _minimise(
     Args:
         loss: returns values ``(problems, 1, 1)``, gradients of the shape of ``x``, and probabilities.
         times_hessian: multiplies by the Hessian at these probabilities, plus a diagonal.
-        diagonal: returns about the diagonal of the Hessian, in the shape of ``x``.
+        preconditioner: returns a function that divides by about this matrix.
         x: where to begin.
         tolerance: largest absolute gradient at which a problem is solved; a hard one needs to be less exact.
     """
@@ -332,12 +360,9 @@ def _minimise(
         if not active.any():
             break
         # Where probabilities are nearly 0 or 1, there is hardly any curvature: the damping limits the step.
-        damping = gradient.abs() / _LONGEST_STEP
-        direction, used = _solve(
-            partial(times_hessian, probabilities.float(), damping.float()),
-            (diagonal(probabilities) + damping).float(),
-            torch.where(active, gradient, 0).float(),
-        )
+        at = probabilities.float(), (gradient.abs() / _LONGEST_STEP).float()
+        right = torch.where(active, gradient, 0).float()
+        direction, used = _solve(partial(times_hessian, *at), preconditioner(*at), right)
         direction, products = direction.double(), products + used
         slope, length = _dot(gradient, direction), torch.ones_like(value)
         for _ in range(_MAX_HALVINGS):
@@ -351,14 +376,16 @@ def _minimise(
     return x
 
 
-def _solve(multiply: Callable[[Tensor], Tensor], diagonal: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Solve linear systems roughly by conjugate gradients; ``diagonal`` is about that of the matrices.
+def _solve(
+    multiply: Callable[[Tensor], Tensor], precondition: Callable[[Tensor], Tensor], right: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Solve linear systems roughly by conjugate gradients.
 
     Returns:
         The solutions, and the products that each of them took, ``(problems, 1, 1)``.
     """
     solution, residual, products = torch.zeros_like(right), right, torch.zeros_like(right[:, :1, :1])
-    direction = scaled = residual / diagonal
+    direction = scaled = precondition(residual)
     square, target = _dot(residual, scaled), _ROUGHLY**2 * _dot(right, right)
     for _ in range(_MAX_PRODUCTS_PER_STEP):
         active = _dot(residual, residual) > target
@@ -368,7 +395,7 @@ def _solve(multiply: Callable[[Tensor], Tensor], diagonal: Tensor, right: Tensor
         product = multiply(direction)
         step = torch.where(active, square / _dot(direction, product), 0)
         solution, residual = solution + step * direction, residual - step * product
-        scaled = residual / diagonal
+        scaled = precondition(residual)
         new_square = _dot(residual, scaled)
         direction, square = scaled + torch.where(active, new_square / square, 0) * direction, new_square
     return solution, products
@@ -376,15 +403,3 @@ def _solve(multiply: Callable[[Tensor], Tensor], diagonal: Tensor, right: Tensor
 
 def _dot(one: Tensor, other: Tensor) -> Tensor:
     return (one * other).sum((1, 2), keepdim=True)
-
-
-def _principal_components(rows: Tensor) -> Tensor:
-    """Return ``(problems, d, k)`` orthonormal directions that span the rows, computed on the shorter side."""
-    directions: Tensor
-    if rows.shape[1] >= rows.shape[2]:
-        _, directions = torch.linalg.eigh(rows.mT @ rows)
-    else:
-        squares, left = torch.linalg.eigh(rows @ rows.mT)
-        rank = squares > _MIN_EIGENVALUE * squares[:, -1:]
-        directions = rows.mT @ torch.where(rank[:, None], left * squares.rsqrt()[:, None], 0)
-    return directions
