@@ -46,10 +46,26 @@ def test_a_stopped_and_resumed_distillation_ends_bit_for_bit_like_one_never_stop
     assert pretrain(corpus.path, tmp_path / "whole", recipe, device="cpu")
     assert not pretrain(corpus.path, tmp_path / "run", recipe, device="cpu", report=stop_midway)
     state = load_file(checkpoints(tmp_path / "run" / "checkpoints")[0])
-    assert not [name for name in state if "teacher" in name]
+    assert [name for name in state if "teacher" in name] == ["byol.teacher_checksum"]
     assert pretrain(corpus.path, tmp_path / "run", resume=True, device="cpu")
     whole, resumed = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "run"))
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_a_distillation_is_not_resumed_with_another_teacher(corpus, recipe, tmp_path):
+    torch.manual_seed(1)
+    teacher = NuTime(TINY).save(tmp_path / "teacher")
+    recipe = dataclasses.replace(recipe, teacher=str(teacher), steps=40)
+
+    def stop_midway(progress):
+        if progress.step == 20:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    assert not pretrain(corpus.path, tmp_path / "run", recipe, device="cpu", report=stop_midway)
+    torch.manual_seed(2)
+    NuTime(TINY).save(teacher)
+    with pytest.raises(ValueError, match="was started with another teacher"):
+        pretrain(corpus.path, tmp_path / "run", resume=True, device="cpu")
 
 
 def test_targets_do_not_correlate_within_sources():

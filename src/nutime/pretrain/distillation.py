@@ -34,6 +34,7 @@ class Distillation(nn.Module):
     mean: Tensor
     scale: Tensor
     components: Tensor
+    teacher_checksum: Tensor
 
     def __init__(self, network: NuTimeNetwork, teacher: NuTimeNetwork) -> None:
         super().__init__()
@@ -53,6 +54,8 @@ class Distillation(nn.Module):
         self.register_buffer("mean", torch.zeros(size))
         self.register_buffer("scale", torch.ones(size))
         self.register_buffer("components", torch.zeros(size, count))
+        sums = torch.stack([weight.cpu().double().sum() for weight in teacher.state_dict().values()])
+        self.register_buffer("teacher_checksum", sums @ torch.arange(1.0, len(sums) + 1, dtype=sums.dtype))
 
     @torch.no_grad()
     def fit(self, samples: Iterable[tuple[Tensor, Tensor]]) -> None:

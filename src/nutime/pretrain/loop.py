@@ -193,7 +193,10 @@ def pretrain(
             wrap=_data_parallel(target) if world > 1 else lambda model: model,
         )
         if resume and (state := load_newest(run / "checkpoints")) is not None:
+            teacher = model.teacher_checksum.clone() if isinstance(model, Distillation) else None
             step.load(state)
+            if isinstance(model, Distillation) and model.teacher_checksum != teacher:
+                raise ValueError(f"{run}: was started with another teacher than {config.teacher} is now")
         elif isinstance(model, Distillation):
             data.prepare(0)
             model.fit(step.samples(_TEACHER_BATCHES))
