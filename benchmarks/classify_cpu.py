@@ -31,8 +31,11 @@ import numpy as np
 from nutime import NuTimeClassifier
 from nutime.atomic import replace_file
 from nutime.bench.methods import equal_lengths, make_peer
+from nutime.bench.report import read_scaling
 from nutime.data.archives import Dataset, load_dataset
 from nutime.data.series import as_series, resample
+from nutime.figures.scaling import draw_scaling
+from nutime.figures.style import save
 
 SETS = (
     "ItalyPowerDemand", "GunPoint", "ECG200", "ArrowHead", "OSULeaf", "SyntheticControl", "CBF", "Plane",
@@ -177,35 +180,8 @@ def run_scaling(
     writer.writerows(rows)
     with replace_file(folder / "classify_cpu.csv") as file:
         file.write(text.getvalue().encode())
-    draw_scaling(rows, list(makes), folder)
+    print(*save(draw_scaling(read_scaling(folder / "classify_cpu.csv")), folder, "classify_cpu"), sep="\n")
     return rows
-
-
-def draw_scaling(rows: list[dict[str, Any]], methods: list[str], folder: Path) -> None:
-    from nutime.figures.style import COLOURS, LINES, MARKERS, panels, save, styled
-
-    @styled
-    def draw() -> Any:
-        figure, axes = panels(1, len(SCALING), width=3.4, height=3.0)
-        for panel, quantity in zip(axes, SCALING, strict=True):
-            for index, method in enumerate(methods):
-                chosen = [row for row in rows if (row["varied"], row["method"]) == (quantity, method)]
-                panel.plot(
-                    [row[quantity] for row in chosen],
-                    [row["fit_s"] + row["predict_s"] for row in chosen],
-                    color=COLOURS[index],
-                    linestyle=LINES[index],
-                    marker=MARKERS[index],
-                    markersize=4,
-                    label=method,
-                )
-            panel.set(xscale="log", yscale="log", xlabel=f"{quantity}", ylabel="fit and predict, s")
-            panel.grid(True)
-        axes[0].set_xlabel("training series (and as many test series)")
-        axes[0].legend(handlelength=3)
-        return figure
-
-    print(*save(draw(), folder, "classify_cpu"), folder / "classify_cpu.csv", sep="\n")
 
 
 def main() -> None:

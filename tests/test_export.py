@@ -1,10 +1,11 @@
 """Exported models return the outputs of the Python models.
 
-Tracing takes seconds: by default one file is written, and all other models are tested as the module that would be
-traced; the slow tests write them all.
+Tracing takes seconds: by default two files are written, and all other models are tested as the module that would
+be traced; the slow tests write them all.
 """
 
 import json
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,7 @@ class File:
     def __init__(self, path):
         threads = onnxruntime.SessionOptions()
         threads.intra_op_num_threads = 1
+        self.path = path
         self.session = onnxruntime.InferenceSession(path, threads, providers=["CPUExecutionProvider"])
         self.about = json.loads(self.session.get_modelmeta().custom_metadata_map["nutime"])
 
@@ -252,6 +254,35 @@ def test_the_example_reads_the_file_without_nutime_or_torch(command):
     assert done.returncode == 0, done.stderr
     assert CONTRACT in done.stdout
     assert "\nembedding [[" in done.stdout
+
+
+def test_a_file_does_not_name_folders_of_the_machine_that_wrote_it(command):
+    assert b"site-packages" not in command[1].read_bytes()
+
+
+@pytest.fixture(scope="module")
+def quantized(tmp_path_factory):
+    handlers = list(logging.getLogger().handlers)
+    file = File.of("nutime-small", tmp_path_factory.mktemp("quantized"), quantize=True)
+    assert logging.getLogger().handlers == handlers
+    return file
+
+
+def test_a_quantized_file_is_a_third_in_size_and_says_what_it_is(quantized):
+    encoder = NuTime.from_pretrained("nutime-small")
+    size = 4 * sum(parameter.numel() for parameter in encoder.parameters())
+    assert quantized.path.stat().st_size < 0.4 * size
+    assert quantized.about["quantized"] is True
+
+
+def test_quantized_embeddings_differ_by_about_a_hundredth_and_not_with_the_batch(quantized):
+    encoder = NuTime.from_pretrained("nutime-small")
+    series = walks(8, 1, 200) * 10.0 ** np.arange(-4, 4)[:, None, None].astype(np.float32)
+    found, expected = quantized.run(series)["embedding"], encoder.embed(series)
+    errors = np.linalg.norm(found - expected, axis=1) / np.linalg.norm(expected, axis=1)
+    assert 1e-4 < errors.mean() < 0.02
+    assert errors.max() < 0.05
+    np.testing.assert_array_equal(quantized.run(series[2:5])["embedding"], found[2:5])
 
 
 # ---- every kind of network -------------------------------------------------------------------------------

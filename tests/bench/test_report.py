@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from nutime.bench import ablations, published
 from nutime.bench.page import Page
-from nutime.bench.report import build_report, write_report
+from nutime.bench.report import build_report, read_scaling, write_report
 from nutime.bench.results import Result, collect, overall, read_results, seed_means
 from nutime.bench.statistics import Estimate
 from nutime.cli import bench_report
@@ -453,6 +453,15 @@ def test_simulated_labelling_has_a_figure_and_names_the_sets_that_need_more_labe
     )
     assert (tmp_path / "out" / "figures" / "labelling.svg").is_file()
     assert "<figcaption>Simulated labelling" in written.html.read_text()
+
+
+def test_measured_times_have_a_figure(tmp_path):
+    path = tmp_path / "times.csv"
+    path.write_text("varied,method,series,length,channels,fit_s,predict_s\nseries,ours,100,128,1,0.5,0.25\n")
+    assert read_scaling(path) == [("ours", "series", 100, 0.75)]
+    written = write_report([write(tmp_path / "r.jsonl", OURS[:1])], tmp_path / "out", scaling=path)
+    assert (tmp_path / "out" / "figures" / "scaling.svg").is_file()
+    assert "(figures/scaling.svg)" in written.markdown.read_text()
 
 
 def test_labels_needed_are_interpolated_between_the_numbers_simulated():

@@ -15,6 +15,7 @@ from nutime import NuTime, NuTimeClassifier, NuTimeConfig
 from nutime.figures import attention, curves, embedding_map, history, response, scales, style, weighting
 from nutime.figures.cost import Cost, draw_cost
 from nutime.figures.critical_difference import draw_critical_difference
+from nutime.figures.scaling import LABELS, Measured, draw_scaling
 from nutime.figures.scatter import draw_scatter
 
 TINY = NuTimeConfig(window=4, length=32, dim=8, depth=1, heads=2, head_dim=4, mlp_dim=8, scalar_dim=8)
@@ -321,6 +322,14 @@ def test_a_classifier_that_was_not_fine_tuned_has_no_history(encoder, tmp_path):
 
 def test_no_figure_refers_to_other_files():
     assert not re.search(r'(href|src)="http', style.svg(simple()))
+
+
+def test_scaling_has_a_panel_per_quantity_and_a_line_per_method():
+    measured = [Measured(name, "series", n, n / 100) for name in ("ours", "rival") for n in (100, 1000)]
+    panels = draw_scaling(measured).axes
+    assert [panel.get_xlabel() for panel in panels] == list(LABELS.values())
+    lines = {line.get_label(): line.get_xydata().tolist() for line in panels[0].lines}
+    assert lines == {name: [[100, 1], [1000, 10]] for name in ("ours", "rival")}
 
 
 def test_cost_has_a_point_with_its_name_for_every_method_and_a_marker_per_device():

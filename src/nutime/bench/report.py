@@ -6,6 +6,7 @@ results never share a column, nor do ``honest`` and ``paper``.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,6 +40,7 @@ from nutime.data.archives import ARCHIVE
 from nutime.figures.cost import Cost, draw_cost
 from nutime.figures.critical_difference import draw_critical_difference
 from nutime.figures.labelling import SHARE, Simulation, draw_labelling, labels_needed
+from nutime.figures.scaling import Measured, draw_scaling
 from nutime.figures.scatter import draw_scatter
 from nutime.figures.weighting import draw_weighting
 
@@ -122,17 +124,24 @@ class Written(NamedTuple):
     markdown: Path
 
 
-def write_report(paths: Iterable[str | Path], folder: str | Path, labelling: Path | None = None) -> Written:
+def write_report(
+    paths: Iterable[str | Path], folder: str | Path, labelling: Path | None = None, scaling: Path | None = None
+) -> Written:
     """Read files of results; write ``report.html``, ``report.md`` and its ``figures`` into ``folder``.
 
-    ``labelling`` is a file of ``benchmarks/active_labelling.py``.
+    ``labelling`` is a file of ``benchmarks/active_labelling.py``, ``scaling`` of ``benchmarks/classify_cpu.py``.
     """
     simulations = json.loads(labelling.read_text("utf-8")) if labelling else {}
-    return Written(*build_report(read_results(paths), simulations).write(folder, "report"))
+    measured = read_scaling(scaling) if scaling else []
+    return Written(*build_report(read_results(paths), simulations, measured).write(folder, "report"))
 
 
-def build_report(results: list[Result], simulations: Mapping[str, Simulation] | None = None) -> Page:
-    """Return the report; ``simulations`` of labelling by data set."""
+def build_report(
+    results: list[Result],
+    simulations: Mapping[str, Simulation] | None = None,
+    measured: Sequence[Measured] = (),
+) -> Page:
+    """Return the report; ``simulations`` of labelling by data set, times ``measured`` by the size of the data."""
     unknown = sorted({result.protocol for result in results} - set(published.PROTOCOLS))
     if unknown:
         raise ValueError(
@@ -163,6 +172,13 @@ def build_report(results: list[Result], simulations: Mapping[str, Simulation] | 
                     _add_ablation(page, results, protocol, selection)
     if simulations:
         _add_labelling(page, simulations)
+    if measured:
+        page.add("## More series, longer ones, several channels")
+        caption = (
+            "Fit and predict of random walks of two classes on two cores (benchmarks/classify_cpu.py --scaling). "
+            "Where it is not varied: 300 series, 128 points, one channel."
+        )
+        page.figure(draw_scaling(measured), "scaling", caption)
     _add_runs(page, results)
     _add_missing(page, results)
     return page
@@ -508,6 +524,20 @@ def _add_labelling(page: Page, simulations: Mapping[str, Simulation]) -> None:
         "each of them; below the diagonal suggest needs fewer."
     )
     page.figure(draw_labelling(simulations), "labelling", caption)
+
+
+def read_scaling(path: Path) -> list[Measured]:
+    """Read the curves that ``benchmarks/classify_cpu.py --scaling`` wrote."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            Measured(
+                row["method"],
+                row["varied"],
+                int(row[row["varied"]]),
+                float(row["fit_s"]) + float(row["predict_s"]),
+            )
+            for row in csv.DictReader(file)
+        ]
 
 
 # ---- how it was run, what is missing -------------------------------------------------------------------------

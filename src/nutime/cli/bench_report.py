@@ -9,6 +9,7 @@ import typer
 
 RESULTS = Path("results/benchmark/results.jsonl")
 LABELLING = Path("results/labelling/active_labelling.json")
+SCALING = Path("results/speed/classify_cpu.csv")
 
 
 def report(
@@ -16,7 +17,7 @@ def report(
         list[Path] | None,
         typer.Argument(
             metavar="[RESULTS]...",
-            help=f"Files of results; {RESULTS}, and {LABELLING} if there is one, unless given.",
+            help=f"Files of results; {RESULTS}, with {LABELLING} and {SCALING} if they exist, unless given.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the page.")] = Path("results/benchmark"),
@@ -27,7 +28,7 @@ def report(
     """
     from nutime.bench.report import write_report
 
-    labelling = LABELLING if not results and LABELLING.is_file() else None
-    written = write_report(results or [RESULTS], out, labelling)
+    labelling, scaling = (path if not results and path.is_file() else None for path in (LABELLING, SCALING))
+    written = write_report(results or [RESULTS], out, labelling, scaling)
     print(f"page: {written.html}")
     print(f"markdown: {written.markdown}")

@@ -220,14 +220,14 @@ def fit_logistic(
     one_hot = F.one_hot(targets, n_classes).double()
     strength = (2 if n_classes == 2 else 1) / C  # of two classes scikit-learn penalises the difference alone
     share = (weights / weights.sum(1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny))[..., None]
-    weights, samples, n, size = weights[..., None], rows, *rows.shape[1:]
+    weights, n, size = weights[..., None], *rows.shape[1:]
     few = n < size
     if few:
         # The solution is in the span of the samples: their principal components are the coordinates.
         squares, left = torch.linalg.eigh(rows @ rows.mT)
         rank = squares > _MIN_EIGENVALUE * squares[:, -1:]
         axes = rows.mT @ torch.where(rank[:, None], left * squares.rsqrt()[:, None], 0)
-        rows = samples @ axes
+        rows = rows @ axes
         mean_squares = (share * rows.square()).sum(1)
     else:
         # Only the preconditioner uses principal components, so that rough ones of some samples suffice.

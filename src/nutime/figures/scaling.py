@@ -1,0 +1,48 @@
+"""How seconds grow with the number, the length and the channels of series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from nutime.figures.style import COLOURS, LINES, MARKERS, panels, styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LABELS = {
+    "series": "training series (and as many test series)",
+    "length": "points per series",
+    "channels": "channels per series",
+}
+
+
+class Measured(NamedTuple):
+    """Seconds of fit and predict of a method at a value of the quantity ``varied``, a key of :data:`LABELS`."""
+
+    method: str
+    varied: str
+    value: int
+    seconds: float
+
+
+@styled
+def draw_scaling(measured: Sequence[Measured]) -> Figure:
+    """Draw one panel per quantity, one line per method."""
+    figure, axes = panels(1, len(LABELS), width=3.4, height=3.0)
+    for panel, (quantity, label) in zip(axes, LABELS.items(), strict=True):
+        for index, method in enumerate(dict.fromkeys(one.method for one in measured)):
+            here = [one for one in measured if (one.method, one.varied) == (method, quantity)]
+            panel.plot(
+                [one.value for one in here],
+                [one.seconds for one in here],
+                color=COLOURS[index],
+                linestyle=LINES[index],
+                marker=MARKERS[index],
+                markersize=4,
+                label=method,
+            )
+        panel.set(xscale="log", yscale="log", xlabel=label, ylabel="fit and predict, s")
+        panel.grid(True)
+    axes[0].legend(handlelength=3)
+    return figure
