@@ -533,6 +533,7 @@ def _quietly() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
-        root.handlers[:], root.level = handlers, root_level
+        root.handlers[:] = handlers
+        root.setLevel(root_level)
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)

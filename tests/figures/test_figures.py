@@ -326,8 +326,8 @@ def test_no_figure_refers_to_other_files():
 
 def test_scaling_has_a_panel_per_quantity_and_a_line_per_method():
     measured = [Measured(name, "series", n, n / 100) for name in ("ours", "rival") for n in (100, 1000)]
-    panels = draw_scaling(measured).axes
-    assert [panel.get_xlabel() for panel in panels] == list(LABELS.values())
+    panels = draw_scaling([*measured, Measured("ours", "channels", 2, 1.0)]).axes
+    assert [panel.get_xlabel() for panel in panels] == [LABELS["series"], LABELS["channels"]]
     lines = {line.get_label(): line.get_xydata().tolist() for line in panels[0].lines}
     assert lines == {name: [[100, 1], [1000, 10]] for name in ("ours", "rival")}
 

@@ -28,9 +28,10 @@ class Measured(NamedTuple):
 
 @styled
 def draw_scaling(measured: Sequence[Measured]) -> Figure:
-    """Draw one panel per quantity, one line per method."""
-    figure, axes = panels(1, len(LABELS), width=3.4, height=3.0)
-    for panel, (quantity, label) in zip(axes, LABELS.items(), strict=True):
+    """Draw one panel per quantity that was varied, one line per method."""
+    varied = dict.fromkeys(one.varied for one in measured)
+    figure, axes = panels(1, len(varied), width=3.4, height=3.0)
+    for panel, quantity in zip(axes, varied, strict=True):
         for index, method in enumerate(dict.fromkeys(one.method for one in measured)):
             here = [one for one in measured if (one.method, one.varied) == (method, quantity)]
             panel.plot(
@@ -42,7 +43,7 @@ def draw_scaling(measured: Sequence[Measured]) -> Figure:
                 markersize=4,
                 label=method,
             )
-        panel.set(xscale="log", yscale="log", xlabel=label, ylabel="fit and predict, s")
+        panel.set(xscale="log", yscale="log", xlabel=LABELS[quantity], ylabel="fit and predict, s")
         panel.grid(True)
     axes[0].legend(handlelength=3)
     return figure
