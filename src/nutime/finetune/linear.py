@@ -34,7 +34,6 @@ Float64: TypeAlias = NDArray[np.float64]
 MAX_FEATURES = 2**15
 #: Values of embeddings that are computed before the features are selected.
 _MEMORY_BUDGET = 2**26
-_TOLERANCE = 1e-11  # of the gradient of the mean loss
 _LOOSE_TOLERANCE = 1e-6  # of hard problems; with 1e-4, very uneven weights have too little effect
 _MIN_EIGENVALUE = 1e-12  # relative to the largest one; below, there is only rounding
 _MAX_ITERATIONS = 100
@@ -200,7 +199,7 @@ def fit_logistic(
     C: float = 1.0,
     *,
     start: tuple[Tensor, Tensor] | None = None,
-    slack: float = 1.0,
+    tolerance: float = 1e-11,
 ) -> tuple[Tensor, Tensor]:
     """Fit logistic regressions with the objective of scikit-learn's ``LogisticRegression``.
 
@@ -211,7 +210,7 @@ def fit_logistic(
         n_classes: the number of classes.
         C: inverse strength of the penalty.
         start: coefficients and intercepts to begin with, as they are returned; zero unless given.
-        slack: factor of the tolerance, for results that are needed sooner than exactly.
+        tolerance: largest gradient of the mean loss at which a problem is solved; hard ones are less exact.
 
     Returns:
         Coefficients ``(problems, classes, d)`` and intercepts ``(problems, classes)``, float64.
@@ -279,7 +278,7 @@ def fit_logistic(
     if start is not None:
         slopes = axes.mT @ start[0].mT if few else start[0].mT
         coef = torch.cat([slopes, start[1][:, None]], dim=1)
-    coef = _minimise(loss, times_hessian, preconditioner, coef, slack * _TOLERANCE * weights.sum(1, keepdim=True))
+    coef = _minimise(loss, times_hessian, preconditioner, coef, tolerance, weights.sum(1, keepdim=True))
     slopes = axes @ coef[:, :-1] if few else coef[:, :-1]
     intercepts = coef[:, -1] - coef[:, -1].mean(-1, keepdim=True)  # without penalty, their mean is free
     return slopes.mT, intercepts
@@ -340,7 +339,8 @@ def _minimise(
     times_hessian: Callable[[Tensor, Tensor, Tensor], Tensor],
     preconditioner: Callable[[Tensor, Tensor], Callable[[Tensor], Tensor]],
     x: Tensor,
-    tolerance: Tensor,
+    tolerance: float,
+    unit: Tensor,
 ) -> Tensor:
     """Minimise convex losses by Newton's method from ``x``, with rough steps in single precision.
 
@@ -349,13 +349,15 @@ def _minimise(
         times_hessian: multiplies by the Hessian at these probabilities, plus a diagonal.
         preconditioner: returns a function that divides by about this matrix.
         x: where to begin.
-        tolerance: largest absolute gradient at which a problem is solved; a hard one needs to be less exact.
+        tolerance: largest absolute gradient at which a problem is solved, in its ``unit``; of a hard one at least
+            :data:`_LOOSE_TOLERANCE`.
+        unit: ``(problems, 1, 1)``.
     """
     value, gradient, probabilities = loss(x)
     rounding = 100 * torch.finfo(x.dtype).eps
     products = torch.zeros_like(value)
     for _ in range(_MAX_ITERATIONS):
-        limit = torch.where(products < _MANY_PRODUCTS, tolerance, tolerance * (_LOOSE_TOLERANCE / _TOLERANCE))
+        limit = torch.where(products < _MANY_PRODUCTS, tolerance, max(tolerance, _LOOSE_TOLERANCE)) * unit
         active = (gradient.abs().amax((1, 2), keepdim=True) > limit) & (products < _MAX_PRODUCTS)
         if not active.any():
             break

@@ -33,7 +33,7 @@ N_COMPONENTS = 128
 MAX_CANDIDATES = 2000
 #: Width of the kernel, in medians of the distance between two series.
 _WIDTH = 0.5
-_SLACK = 100  # of the solver: changes probabilities by less than 0.02, at a third of the time
+_TOLERANCE = 1e-4  # of the solver: changes probabilities by less than 0.02, at a third of the time
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,9 @@ class Space:
             new = n_classes - start[0].shape[1]
             coef, intercept = np.pad(start[0], [(0, 0), (0, new), (0, 0)]), np.pad(start[1], [(0, 0), (0, new)])
             begin = torch.from_numpy(coef), torch.from_numpy(intercept)
-        fitted = fit_logistic(rows, classes, torch.from_numpy(weights), n_classes, start=begin, slack=_SLACK)
+        fitted = fit_logistic(
+            rows, classes, torch.from_numpy(weights), n_classes, start=begin, tolerance=_TOLERANCE
+        )
         return fitted[0].numpy(), fitted[1].numpy()
 
     def select(
