@@ -178,9 +178,10 @@ def run_scaling(
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    with replace_file(folder / "classify_cpu.csv") as file:
+    path = folder / "classify_cpu.csv"
+    with replace_file(path) as file:
         file.write(text.getvalue().encode())
-    print(*save(draw_scaling(read_scaling(folder / "classify_cpu.csv")), folder, "classify_cpu"), sep="\n")
+    print(*save(draw_scaling(read_scaling(path)), folder, "classify_cpu"), path, sep="\n")
     return rows
 
 

@@ -28,6 +28,11 @@ def recipe(teacher):
     return PretrainConfig(network=STUDENT, teacher=teacher, steps=60, batch=16, log_every=10, checkpoint_every=30)
 
 
+def stop_midway(progress):
+    if progress.step == 20:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
 def test_a_network_learns_what_its_teacher_makes_of_a_series(corpus, recipe, tmp_path):
     before = load_file(f"{recipe.teacher}/model.safetensors")
     assert pretrain(corpus.path, tmp_path / "run", recipe, device="cpu")
@@ -39,10 +44,6 @@ def test_a_network_learns_what_its_teacher_makes_of_a_series(corpus, recipe, tmp
 
 
 def test_a_stopped_and_resumed_distillation_ends_bit_for_bit_like_one_never_stopped(corpus, recipe, tmp_path):
-    def stop_midway(progress):
-        if progress.step == 20:
-            os.kill(os.getpid(), signal.SIGTERM)
-
     assert pretrain(corpus.path, tmp_path / "whole", recipe, device="cpu")
     assert not pretrain(corpus.path, tmp_path / "run", recipe, device="cpu", report=stop_midway)
     state = load_file(checkpoints(tmp_path / "run" / "checkpoints")[0])
@@ -56,11 +57,6 @@ def test_a_distillation_is_not_resumed_with_another_teacher(corpus, recipe, tmp_
     torch.manual_seed(1)
     teacher = NuTime(TINY).save(tmp_path / "teacher")
     recipe = dataclasses.replace(recipe, teacher=str(teacher), steps=40)
-
-    def stop_midway(progress):
-        if progress.step == 20:
-            os.kill(os.getpid(), signal.SIGTERM)
-
     assert not pretrain(corpus.path, tmp_path / "run", recipe, device="cpu", report=stop_midway)
     torch.manual_seed(2)
     NuTime(TINY).save(teacher)
