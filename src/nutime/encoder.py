@@ -106,19 +106,20 @@ class NuTime(NuTimeNetwork):
                 vectors = torch.cat([self._vectors(part, reading) for part in torch.split(batch, size)])
                 part = vectors.reshape(len(chunk), -1).numpy()
                 if reading.convolved:
-                    part = np.concatenate([part, self.convolutions(chunk, reading.convolved)], axis=1)
+                    part = np.concatenate([part, self.convolutions(chunk, reading)], axis=1)
                 parts.append(part)
                 report(start + len(chunk), len(series))
         return np.concatenate(parts)
 
     @torch.inference_mode()
-    def convolutions(self, series: list[Array], points: int) -> NDArray[np.float32]:
-        """Return the features of random convolutions, which read series with this many points."""
+    def convolutions(self, series: list[Array], reading: Reading) -> NDArray[np.float32]:
+        """Return the features of random convolutions."""
+        points = reading.convolved
         chunks = -(-len(series) * points // _CONVOLVED)
         parts, size = [], -(-len(series) // chunks)
         for start in range(0, len(series), size):
             batch = torch.from_numpy(resample(series[start : start + size], points))
-            parts.append(convolve(batch.to(self.device)).cpu().numpy())
+            parts.append(convolve(batch.to(self.device), reading.groups).cpu().numpy())
         return np.concatenate(parts)
 
     def _vectors(self, batch: torch.Tensor, reading: Reading) -> torch.Tensor:

@@ -32,6 +32,7 @@ from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import EQUAL, NuTimeDetector
 from nutime.estimators.regressor import NuTimeRegressor
 from nutime.finetune.ensemble import POOL, VARIANCE_EPSILON, Ensemble
+from nutime.finetune.forest import Forest, Votes, forest_features
 from nutime.finetune.linear import LinearProbe, selected_features
 from nutime.model.config import NuTimeConfig
 from nutime.model.convolutions import convolve
@@ -153,7 +154,7 @@ def _plan_estimator(estimator: SeriesEstimator) -> Plan:
     if isinstance(estimator, NuTimeRegressor):
         return _plan_regressor(estimator)
     if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, Ensemble):
-        classes = _Classes(_finetuned(estimator.model_, encoder, channels))
+        classes = _Classes(_finetuned(estimator.model_, encoder, channels), estimator.forest_)
         about = {"pool": POOL, "classes": estimator.classes_.tolist()}
         return Plan(_Graph(classes), channels, ["probabilities", "label"], about)
 
@@ -161,7 +162,8 @@ def _plan_estimator(estimator: SeriesEstimator) -> Plan:
     model: nn.Module = embedding
     outputs, about = ["embedding"], {"pool": estimator.reading_.name}
     if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, LinearProbe):
-        model, outputs = _Classes([_probe(embedding, estimator.model_, channels)]), ["probabilities", "label"]
+        probe = _probe(embedding, estimator.model_, channels)
+        model, outputs = _Classes([probe], estimator.forest_), ["probabilities", "label"]
         about["classes"] = estimator.classes_.tolist()
     elif isinstance(estimator, NuTimeClusterer):
         model, outputs = _Clusters(embedding, estimator), ["distances", "label"]
@@ -219,7 +221,7 @@ class _Embedding(nn.Module):
         vectors = self.encoder.vectors(resized, self.reading).reshape(series.values.shape[0], -1)
         if not self.reading.convolved:
             return vectors
-        return torch.cat([vectors, convolve(series.resized(self.reading.convolved))], dim=1)
+        return torch.cat([vectors, convolve(series.resized(self.reading.convolved), self.reading.groups)], dim=1)
 
 
 # ---- estimators -----------------------------------------------------------------------------------------
@@ -299,15 +301,39 @@ def _finetuned(ensemble: Ensemble, encoder: NuTime, channels: int) -> list[_Head
     return heads
 
 
-class _Classes(nn.Module):
-    """Mean probability over all heads, and the most probable class; there are as many probes as other heads."""
+class _Trees(nn.Module):
+    """Probabilities of a forest."""
 
-    def __init__(self, heads: Sequence[_Heads]) -> None:
+    center: Tensor
+    scale: Tensor
+
+    def __init__(self, forest: Forest) -> None:
+        super().__init__()
+        self.points, self.votes = forest.points, Votes(forest)
+        self.register_buffer("center", _float64(forest.center))
+        self.register_buffer("scale", _float64(forest.scale))
+
+    def forward(self, series: _Series) -> Tensor:
+        features = forest_features(series.resized(self.points), self.center, self.scale)
+        probabilities: Tensor = self.votes(features)
+        return probabilities.double()
+
+
+class _Classes(nn.Module):
+    """Mean probability over all heads, averaged with a forest's, and the most probable class.
+
+    There are as many probes as other heads.
+    """
+
+    def __init__(self, heads: Sequence[_Heads], forest: Forest | None) -> None:
         super().__init__()
         self.heads = nn.ModuleList(heads)
+        self.trees = None if forest is None else _Trees(forest)
 
     def forward(self, series: _Series) -> tuple[Tensor, Tensor]:
         probabilities = torch.cat([heads(series) for heads in self.heads]).softmax(-1).mean(0)
+        if self.trees is not None:
+            probabilities = (probabilities + self.trees(series)) / 2
         return probabilities, probabilities.argmax(-1)
 
 

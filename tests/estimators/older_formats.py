@@ -1,4 +1,4 @@
-"""Writes ``data/v2``: estimators saved in format 2, with the predictions they gave then; ``data/v1`` was format 1.
+"""Writes ``data/v3``: estimators saved in format 3, with their predictions then; so were ``v1`` and ``v2``.
 
 The folders are never written again: every later version must read them as they are. Before a new format begins,
 change the name here and run ``python tests/estimators/older_formats.py``.
@@ -18,7 +18,7 @@ from nutime.estimators.embedder import NuTimeEmbedder
 from nutime.model.config import NuTimeConfig
 
 FOLDER = Path(__file__).parent / "data"
-NEWEST = FOLDER / "v2"
+NEWEST = FOLDER / "v3"
 ANSWERS = {
     "classifier": ("predict", "predict_proba"),
     "clusterer": ("predict", "transform"),

@@ -176,7 +176,7 @@ def test_labels_that_json_cannot_hold_are_refused(encoder, tmp_path):
 def test_a_newer_format_is_refused(copy):
     edit(copy, format=storage.FORMAT + 1)
     message = refusal(storage.load, copy)
-    assert message.endswith("format 4 is newer than this nutime reads (3); update nutime")
+    assert message.endswith("format 5 is newer than this nutime reads (4); update nutime")
 
 
 @pytest.mark.parametrize("name", ["estimator.json", "estimator.safetensors", "encoder/model.safetensors"])
@@ -330,8 +330,9 @@ def test_models_of_the_first_release_predict_as_then_for_series_that_are_not_shr
 
 
 @pytest.mark.parametrize("name", list(ANSWERS))
-def test_models_of_format_2_predict_as_then(name):
-    _assert_answers(storage.load(FOLDER / "v2" / name), series()[0], "v2", name)
+@pytest.mark.parametrize("version", ["v2", "v3"])
+def test_models_of_older_formats_predict_as_then(name, version):
+    _assert_answers(storage.load(FOLDER / version / name), series()[0], version, name)
 
 
 def _assert_answers(loaded, X, version, name):

@@ -67,8 +67,8 @@ def test_models_trained_together_end_where_they_would_alone(encoder):
 def test_before_any_step_a_model_answers_with_the_mean_of_two_probes(encoder):
     X, y = waves()
     y = (y + np.arange(len(y)) % 3 // 2) % 2  # some are wrong: no probability comes near 0 or 1
-    started = classifier(encoder, learning_rate=0.0, epochs=1).fit(X, y)
-    own = NuTimeClassifier("probe", encoder, pool="upper").fit(X, y)
+    started = classifier(encoder, learning_rate=0.0, epochs=1, forest=False).fit(X, y)
+    own = NuTimeClassifier("probe", encoder, pool="upper", forest=False).fit(X, y)
     read = started.model_.arrays()["probe.weight"][0].any(axis=0)
     assert 0.3 < read.mean() < 0.7
     features = started.encoder_.embed(X, reading=started.reading_)
@@ -93,7 +93,7 @@ def test_a_network_trained_from_scratch_answers_alone(encoder):
 
 def test_an_ensemble_averages_the_probabilities_of_its_models(encoder):
     X, y = waves()
-    fitted = classifier(encoder, n_estimators=3).fit(X, y)
+    fitted = classifier(encoder, n_estimators=3, forest=False).fit(X, y)
     members = []
     for member in range(3):
         arrays = {name: array[member : member + 1] for name, array in fitted.model_.arrays().items()}
@@ -199,7 +199,7 @@ def test_balanced_weights_help_the_rare_class(encoder):
     alike = [X[index] for index in np.flatnonzero(y == 0)]
     labels = np.arange(len(alike)) % 10 == 0  # nothing but their number tells the classes apart
     plain, balanced = (
-        classifier(encoder, class_weight=weight, trained="head", epochs=30, learning_rate=0.01)
+        classifier(encoder, class_weight=weight, trained="head", epochs=30, learning_rate=0.01, forest=False)
         .fit(alike, labels)
         .predict_proba(alike)[:, 1]
         .mean()
@@ -318,3 +318,11 @@ def test_half_precision_leaves_heads_and_embeddings_of_scalars_as_they_are(monke
     ]
     cast = ensemble.in_training_precision({name: torch.ones(1, 2) for name in names})
     assert [cast[name].dtype for name in names] == [torch.bfloat16, torch.bfloat16, torch.float32, torch.float32]
+
+
+@pytest.mark.parametrize(("batch_size", "epochs"), [(24, 7), (2, 4), (1, 2)])
+def test_automatic_epochs_are_fewer_where_a_pass_takes_many_steps(encoder, monkeypatch, batch_size, epochs):
+    monkeypatch.setattr(trainer, "_AUTO_EPOCHS", 7)
+    monkeypatch.setattr(trainer, "_AUTO_STEPS", 48)
+    fitted = classifier(encoder, trained="head", epochs="auto", batch_size=batch_size).fit(*waves(24))
+    assert len(fitted.history_["loss"]) == fitted.n_epochs_ == epochs

@@ -128,7 +128,12 @@ class Ablated:
         keys = self.run_keys()
         params = {"trained": "scratch"} if self.scratch else {}
         finetune = Finetune(
-            keys[0].method, self._encoder(dataset), self.selection, self.runs, 0, params | self.params
+            keys[0].method,
+            self._encoder(dataset),
+            self.selection,
+            self.runs,
+            forest=False,  # variants of the network are compared
+            params=params | self.params,
         )
         for found in finetune.evaluate(dataset):
             if found.key in keys:

@@ -23,6 +23,7 @@ from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import NuTimeDetector
 from nutime.finetune.fewshot import few_shot
+from nutime.finetune.forest import Forest
 from nutime.finetune.train import MAX_EVALUATIONS, FinetuneConfig, TrainingSet, finetune, seed_from
 
 Scores: TypeAlias = dict[str, float]
@@ -102,7 +103,8 @@ class Probe(SingleRun):
 
     def _run(self, dataset: Dataset) -> tuple[Scores, Config]:
         classifier = NuTimeClassifier("probe", self.encoder).fit(dataset.X_train, dataset.y_train)
-        config = {"C": classifier.C, "strategy": classifier.strategy, **asdict(classifier.reading_)}
+        params = {name: getattr(classifier, name) for name in ("C", "strategy", "forest")}
+        config = {**params, **asdict(classifier.reading_)}
         return classification_scores(dataset.y_test, classifier.predict(dataset.X_test)), config
 
 
@@ -224,6 +226,7 @@ class Finetune:
     selection: str = "honest"
     n_estimators: int = 5
     seed: int = 0
+    forest: bool = True
     params: Config = field(default_factory=dict)
 
     def run_keys(self) -> Sequence[RunKey]:
@@ -251,10 +254,14 @@ class Finetune:
         fitted = finetune(
             self.encoder, train, FinetuneConfig(**params), seed_from(self.seed), validation=validation
         )
-        params["random_state"] = self.seed
+        params |= {"random_state": self.seed, "forest": self.forest}
+        votes = np.zeros((len(test.series), len(classes)))
+        if self.forest:
+            targets = train.targets.astype(np.intp)
+            votes = Forest.fit(train.series, targets, train.weights, len(classes)).probabilities(test.series)
         for selection in self._selections():
             models = fitted.best if selection == "paper" and fitted.best else fitted.last
-            probabilities = np.exp(models.log_probabilities(self.encoder, test.series))
+            probabilities = np.exp(models.log_probabilities(self.encoder, test.series)) + votes
             predictions = [*probabilities.argmax(-1), probabilities.mean(0).argmax(-1)]
             seconds = time.perf_counter() - start
             config = {**params, "evaluations": MAX_EVALUATIONS} if selection == "paper" else params

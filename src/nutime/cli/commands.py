@@ -123,7 +123,8 @@ def fit(
         Strategy, typer.Option(help="Train a linear model on the frozen encoder, or the whole network.")
     ] = Strategy.PROBE,
     epochs: Annotated[
-        int | None, typer.Option(min=1, show_default=False, help="For finetune: passes over the series (100).")
+        int | None,
+        typer.Option(min=1, show_default=False, help="For finetune: passes over the series (100; fewer if many)."),
     ] = None,
     n_estimators: Annotated[
         int | None,

@@ -1,16 +1,16 @@
-"""``NuTimeClassifier``: labels, weights and probabilities around a linear probe or fine-tuned models."""
+"""``NuTimeClassifier``: labels, weights and probabilities around a probe or fine-tuned models, and a forest."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
+from scipy.special import log_softmax, logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.extmath import softmax
 from sklearn.utils.multiclass import check_classification_targets
@@ -19,15 +19,17 @@ from sklearn.utils.validation import column_or_1d
 from nutime.checks import check_number
 from nutime.data.series import SeriesLike, is_labelled
 from nutime.encoder import NuTime
-from nutime.estimators.base import EmbeddedSeries, Float64, series_of, take
+from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, series_of, take
 from nutime.estimators.explanation import explain
 from nutime.estimators.supervised import SupervisedEstimator, check_weights
+from nutime.finetune.forest import Forest, average
 from nutime.finetune.linear import LinearProbe
 from nutime.finetune.train import TrainingSet, finetune, seed_from
 from nutime.model.reading import AUTO, Length
 
 #: Fewer distinct numbers than this are classes.
 _MIN_DISTINCT = 10
+_FOREST = "forest."  # before the names of its arrays in a saved model
 _log = logging.getLogger("nutime")
 
 
@@ -50,13 +52,16 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         C: for ``probe``: inverse strength of the logistic regression's penalty.
         trained: for ``finetune``: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.
         n_estimators: for ``finetune``: models trained together, whose probabilities are averaged.
-        epochs: for ``finetune``: passes over the series (at least 300 steps).
+        epochs: for ``finetune``: passes over the series (at least 300 steps); ``auto`` is 100, or fewer if the
+            series are many (at most 1,500 steps).
         batch_size: for ``finetune``: series per step.
         learning_rate: for ``finetune``: peak learning rate of AdamW, with linear warm-up and cosine decay.
         validation_fraction: for ``finetune``: share of the series held out to select each model's best epoch
             and to stop early; 0 trains the whole schedule on all series and keeps the last state.
         n_iter_no_change: for ``finetune`` with ``validation_fraction``: epochs without improvement after which
             training stops.
+        forest: whether the probabilities are averaged with those of decision trees on quantiles of intervals
+            (:mod:`nutime.finetune.forest`).
         class_weight: None, ``balanced``, or a dict from labels to weights (1 for labels that are not in it).
         random_state: seed of ``finetune``; ``probe`` is deterministic.
         verbose: whether ``fit`` shows a progress bar; or a callable that receives (done, total).
@@ -65,6 +70,7 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
     Attributes:
         classes_: the labels, sorted.
         model_: the fitted probe or ensemble.
+        forest_: the fitted trees, or None.
         history_: for ``finetune``: arrays ``loss`` (training) and, with ``validation_fraction``,
             ``validation_score`` (accuracy), one value per epoch.
         n_epochs_: for ``finetune``: epochs trained.
@@ -75,6 +81,7 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
     """
 
     classes_: NDArray[Any]
+    forest_: Forest | None
     _fitted = ("model_", "classes_")
 
     def __init__(
@@ -87,11 +94,12 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         C: float = 1.0,
         trained: str = "all",
         n_estimators: int = 1,
-        epochs: int = 100,
+        epochs: int | Literal["auto"] = AUTO,
         batch_size: int = 64,
         learning_rate: float = 2e-4,
         validation_fraction: float = 0.0,
         n_iter_no_change: int = 20,
+        forest: bool = True,
         class_weight: str | Mapping[Any, float] | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
@@ -109,6 +117,7 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         self.learning_rate = learning_rate
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
+        self.forest = forest
         self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
@@ -141,6 +150,10 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
             result = finetune(self.encoder_, data, config, seed, reading=self.reading_, verbose=self.verbose)
             self.model_ = result.best or result.last
             self._set_history(result.history, result.stopped_early)
+        self.forest_ = None
+        if self.forest:
+            forest_weight = weights * class_weight[targets]
+            self.forest_ = Forest.fit(series_of(given), targets, forest_weight, len(classes))
         self.classes_ = classes
         return self
 
@@ -180,8 +193,23 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
     def _logits(self, X: SeriesLike | EmbeddedSeries) -> Float64:
         given = self._read(X)
         if isinstance(self.model_, LinearProbe):
-            return self._probe_outputs(self.model_, given)
-        return self.model_.logits(self.encoder_, series_of(given), self._probe_embedding(given))
+            logits = self._probe_outputs(self.model_, given)
+        else:
+            logits = self.model_.logits(self.encoder_, series_of(given), self._probe_embedding(given))
+        if self.forest_ is None:
+            return logits
+        return average(log_softmax(logits, axis=1), self.forest_.probabilities(series_of(given)))
+
+    def _arrays(self) -> Arrays:
+        forest = {} if self.forest_ is None else self.forest_.arrays()
+        return {**super()._arrays(), **{_FOREST + name: array for name, array in forest.items()}}
+
+    def _restore(self, arrays: Arrays) -> None:
+        super()._restore({name: array for name, array in arrays.items() if not name.startswith(_FOREST)})
+        forest = {name.removeprefix(_FOREST): array for name, array in arrays.items() if name.startswith(_FOREST)}
+        self.forest = bool(forest)  # models before format 4 have none
+        n_classes = len(self.classes_)
+        self.forest_ = Forest.from_arrays(forest, n_classes, self.n_channels_in_) if forest else None
 
 
 def _check_labels(y: Any, n_series: int) -> NDArray[Any]:

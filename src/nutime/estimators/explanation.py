@@ -68,7 +68,7 @@ def _embed_variants(estimator: SeriesEstimator, variants: list[Array]) -> Embedd
         channel, column = np.divmod(columns[: len(columns) - len(of_all)], width)
         embedding = of_channels[places.reshape(len(variants), channels)[:, channel], column]
         if reading.convolved:
-            convolutions = encoder.convolutions(variants, reading.convolved)
+            convolutions = encoder.convolutions(variants, reading)
             embedding = np.concatenate([embedding, convolutions[:, of_all]], axis=1)
     return EmbeddedSeries(SeriesSet(variants), embedding, encoder, reading)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -45,7 +45,8 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         trained: for ``finetune``: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.
         n_estimators: for ``finetune``: models whose predictions are averaged. Each leaves out an equal part of the
             series, for prediction intervals; a single model is trained on all series and has no intervals.
-        epochs: for ``finetune``: passes over the series (at least 300 steps).
+        epochs: for ``finetune``: passes over the series (at least 300 steps); ``auto`` is 100, or fewer if the
+            series are many (at most 1,500 steps).
         batch_size: for ``finetune``: series per step.
         learning_rate: for ``finetune``: peak learning rate of AdamW, with linear warm-up and cosine decay.
         random_state: seed of ``finetune``; ``probe`` is deterministic.
@@ -82,7 +83,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         length: Length = AUTO,
         trained: str = "all",
         n_estimators: int = 5,
-        epochs: int = 100,
+        epochs: int | Literal["auto"] = AUTO,
         batch_size: int = 64,
         learning_rate: float = 2e-4,
         random_state: int | np.random.RandomState | None = None,

@@ -30,6 +30,7 @@ from nutime.devices import usable_device
 from nutime.documents import checksums, one_line, part_of, read_document
 from nutime.encoder import NuTime, shipped_weights
 from nutime.model.config import NuTimeConfig
+from nutime.model.convolutions import MAX_GROUPS
 from nutime.model.reading import Reading, points_for
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 #: Raised when what is written can no longer be read by older versions.
-FORMAT = 3
+FORMAT = 4
 DOCUMENT, _ARRAYS = "estimator.json", "estimator.safetensors"
 #: The folder of the encoder in a model's folder, and the file in it that has the checksum of its weights.
 ENCODER = "encoder"
@@ -181,7 +182,8 @@ def check_names(names: Any, count: int) -> None:
 def _reading(document: dict[str, Any], config: NuTimeConfig) -> Reading:
     """Return how a saved model reads series; before format 3 its pool decided, for fine-tuned ones a fixed one."""
     if document["format"] >= 3:
-        return Reading(**document["reading"]).checked(config)
+        # Before format 4 all series were read by the same number of groups.
+        return Reading(**({"groups": MAX_GROUPS} | document["reading"])).checked(config)
     params = document["params"]
     pool = "resolutions" if params.get("strategy") == "finetune" else params["pool"]
     return Reading(pool, points_for(config, pool)).checked(config)

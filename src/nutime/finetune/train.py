@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -52,6 +52,8 @@ from nutime.progress import Report, progress
 
 #: Training takes at least this many steps, however few the series.
 MIN_STEPS = 300
+#: With ``auto`` it takes this many epochs, but no more steps; chosen inside training splits.
+_AUTO_EPOCHS, _AUTO_STEPS = 100, 1500
 #: Evaluations at most where validation series are given: the paper's code has one after each of its 100 epochs.
 MAX_EVALUATIONS = 100
 #: Values that heads may read while they are fitted together.
@@ -109,7 +111,8 @@ class FinetuneConfig:
     Attributes:
         trained: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.
         n_estimators: models of the ensemble; their predictions are averaged.
-        epochs: passes over the training series; more if they are few, see :data:`MIN_STEPS`.
+        epochs: passes over the training series; more if they are few, see :data:`MIN_STEPS`. ``auto`` is 100, and
+            fewer if the series are many: no more than 1,500 steps.
         batch_size: series per step.
         learning_rate, weight_decay: of AdamW, with a linear warm-up over a tenth of the steps and cosine decay.
         smallest_crop: smallest share of a series that a training crop covers.
@@ -120,7 +123,7 @@ class FinetuneConfig:
 
     trained: Trained = "all"
     n_estimators: int = 1
-    epochs: int = 100
+    epochs: int | Literal["auto"] = AUTO
     batch_size: int = 64
     learning_rate: float = 2e-4
     weight_decay: float = 0.05
@@ -133,7 +136,8 @@ class FinetuneConfig:
         if self.trained not in ("all", "head", "scratch"):
             raise ValueError(f"trained must be all, head or scratch; got {self.trained!r}")
         for name in ("n_estimators", "epochs", "batch_size", "n_iter_no_change"):
-            check_number(name, getattr(self, name), "[1, inf)", integer=True)
+            if name != "epochs" or self.epochs != AUTO:
+                check_number(name, getattr(self, name), "[1, inf)", integer=True)
         for name in ("learning_rate", "weight_decay"):
             check_number(name, getattr(self, name), "[0, inf)")
         check_number("smallest_crop", self.smallest_crop, "(0, 1]")
@@ -263,7 +267,8 @@ class _Training:
         self.device, self.n_models = encoder.device, len(members)
         self.network = encoder.config.replace(channels=len(data.series[0]))
         self.batches = -(-members.shape[1] // config.batch_size)
-        self.epochs = max(config.epochs, -(-MIN_STEPS // self.batches))
+        epochs = min(_AUTO_EPOCHS, -(-_AUTO_STEPS // self.batches)) if config.epochs == AUTO else config.epochs
+        self.epochs = max(epochs, -(-MIN_STEPS // self.batches))
         self.rows = torch.from_numpy(members).to(self.device)
         self.flat = _flatten(data.series).to(self.device)
         self.whole = self.resized(data.series)

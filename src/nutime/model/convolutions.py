@@ -18,7 +18,9 @@ from nutime.model.windows import window_statistics
 
 #: Series are read with at most this many points.
 MAX_POINTS = 1024
-_GROUPS, _KERNELS, _TAPS, _MAX_DILATIONS = 64, 8, 9, 8
+#: The groups of kernels that read series at each dilation: of one channel, and at most.
+GROUPS, MAX_GROUPS = 32, 64
+_KERNELS, _TAPS, _MAX_DILATIONS = 8, 9, 8
 #: From 1 to 0 within 1 / 1000 of a standard deviation: rounding does not decide which kernel is the highest.
 _STEEPNESS = 1000
 
@@ -28,12 +30,17 @@ def convolution_points(length: float) -> int:
     return int(min(max(length, _TAPS), MAX_POINTS))
 
 
-def convolution_size(points: int) -> int:
+def convolution_groups(channels: int) -> int:
+    """Return by how many groups series are read: more, if each reads its own mixture of several channels."""
+    return GROUPS if channels == 1 else MAX_GROUPS
+
+
+def convolution_size(points: int, groups: int) -> int:
     """Return the number of features."""
-    return 2 * _GROUPS * _KERNELS * len(_dilations(points))
+    return 2 * groups * _KERNELS * len(_dilations(points))
 
 
-def convolve(series: Tensor) -> Tensor:
+def convolve(series: Tensor, groups: int) -> Tensor:
     """Return ``(batch, features)`` of series ``(batch, channels, points)``, whatever their level and scale."""
     shape = window_statistics(series).shape
     # Again, because the ε of windows damps series of small scale.
@@ -41,12 +48,12 @@ def convolve(series: Tensor) -> Tensor:
     shape = shape.transpose(0, 1)  # (channels, batch, points): one matrix product for the whole batch
     batch, points = shape.shape[1:]
     features = []
-    for kernels, dilation in zip(_random_kernels(len(shape)), _dilations(points), strict=False):
+    for kernels, dilation in zip(_random_kernels(len(shape), groups), _dilations(points), strict=False):
         padded = F.pad(shape, (_TAPS // 2 * dilation, _TAPS // 2 * dilation))
         shifted = torch.cat([padded[..., tap * dilation : tap * dilation + points] for tap in range(_TAPS)])
         # A matrix product, since torch.conv1d is rounded to TF32 on CUDA.
         responses = kernels.to(shape.device) @ shifted.flatten(1)
-        responses = responses.view(_GROUPS, _KERNELS, batch, points)
+        responses = responses.view(groups, _KERNELS, batch, points)
         highest, lowest = responses.amax(1, keepdim=True), responses.amin(1, keepdim=True)
         is_highest = torch.add(1 - _STEEPNESS * highest, responses, alpha=_STEEPNESS).relu_()
         is_lowest = torch.add(1 + _STEEPNESS * lowest, responses, alpha=-_STEEPNESS).relu_()
@@ -62,15 +69,15 @@ def _dilations(points: int) -> list[int]:
 
 @lru_cache(maxsize=8)
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # NumPy's generator cannot be traced
-def _random_kernels(channels: int) -> list[Tensor]:
+def _random_kernels(channels: int, groups: int) -> list[Tensor]:
     """Return a matrix ``(groups · kernels, taps · channels)`` per dilation, always the same ones."""
     random = np.random.RandomState(0)  # its numbers are the same in all versions of NumPy
     matrices = []
     for _ in range(_MAX_DILATIONS):
-        kernels = random.standard_normal((_GROUPS, _KERNELS, _TAPS, 1))
+        kernels = random.standard_normal((MAX_GROUPS, _KERNELS, _TAPS, 1))
         kernels -= kernels.mean(2, keepdims=True)
         kernels /= np.abs(kernels).sum(2, keepdims=True)
-        mixture = random.standard_normal((_GROUPS, 1, 1, channels))
+        mixture = random.standard_normal((MAX_GROUPS, 1, 1, channels))
         mixture /= np.sqrt(np.square(mixture).sum(-1, keepdims=True))
-        matrices.append(torch.from_numpy((kernels * mixture).reshape(_GROUPS * _KERNELS, -1)).float())
+        matrices.append(torch.from_numpy((kernels * mixture)[:groups].reshape(groups * _KERNELS, -1)).float())
     return matrices

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from nutime.checks import check_number
 from nutime.model.config import NuTimeConfig
-from nutime.model.convolutions import MAX_POINTS, convolution_points, convolution_size
+from nutime.model.convolutions import (
+    GROUPS,
+    MAX_GROUPS,
+    MAX_POINTS,
+    convolution_groups,
+    convolution_points,
+    convolution_size,
+)
 
 #: A number of points; ``auto``: it follows the length of the series; or None: the network's own.
 Length: TypeAlias = int | Literal["auto"] | None
@@ -47,12 +54,14 @@ class Reading:
         length: points of a series, or of a piece, that the network reads.
         pieces: into how many equal pieces a series is cut, to be read beside the whole; 0 for the whole alone.
         convolved: points of a series that random convolutions read; 0 for the network alone.
+        groups: of random kernels.
     """
 
     pool: str
     length: int
     pieces: int = 0
     convolved: int = 0
+    groups: int = GROUPS
 
     @classmethod
     def choose(cls, config: NuTimeConfig, pool: str, length: Length, series: Sequence[NDArray[Any]]) -> Reading:
@@ -80,15 +89,16 @@ class Reading:
             pool = AUTO_POOLS[config.resolutions > 1 and not short]
         check_pool(pool)
         convolved = convolution_points(typical) if pool in AUTO_POOLS else 0
+        groups = convolution_groups(len(series[0]))
         pool = pool.removesuffix(_CONVOLUTIONS)
         if length is not None and length != AUTO:
-            return cls(pool, int(length), 0, convolved).checked(config)
+            return cls(pool, int(length), 0, convolved, groups).checked(config)
         own, pieces = points_for(config, pool), 0
         if short:
             own = math.ceil(own / 2 / config.window) * config.window
         if length == AUTO and typical > PIECES_FROM * config.length:
             pieces = min(MAX_PIECES * config.length // own, math.ceil(typical / own))
-        return cls(pool, own, pieces, convolved)
+        return cls(pool, own, pieces, convolved, groups)
 
     def checked(self, config: NuTimeConfig) -> Reading:
         """Return the reading if a network can read so; otherwise raise a ValueError."""
@@ -98,6 +108,7 @@ class Reading:
             raise ValueError(f"length must be a multiple of {unit} for pool {self.pool}; got {self.length}")
         check_number("pieces", self.pieces, f"[0, {MAX_PIECES}]", integer=True)
         check_number("convolved", self.convolved, f"[0, {MAX_POINTS}]", integer=True)
+        check_number("groups", self.groups, f"[1, {MAX_GROUPS}]", integer=True)
         return self
 
     @property
@@ -117,7 +128,8 @@ class Reading:
     def sizes(self, config: NuTimeConfig, channels: int) -> tuple[int, int]:
         """Return how many values are the network's, and how many those of random convolutions, which follow."""
         vectors = (3 if self.pieces else 1) * (channels if config.channels == 1 else 1)
-        return vectors * pooled_size(config, self.pool), convolution_size(self.convolved) if self.convolved else 0
+        convolutions = convolution_size(self.convolved, self.groups) if self.convolved else 0
+        return vectors * pooled_size(config, self.pool), convolutions
 
     def __str__(self) -> str:
         pieces = f" and {self.pieces} pieces" if self.pieces else ""
