@@ -26,7 +26,7 @@ from nutime.checks import check_number
 from nutime.data.series import Array, SeriesLike, as_series, read_input, resample
 from nutime.documents import checksums, has_part, one_line, part_of, read_document
 from nutime.model.config import NuTimeConfig
-from nutime.model.convolutions import convolve
+from nutime.model.convolutions import convolve, random_kernels
 from nutime.model.decoder import Decoder
 from nutime.model.network import NuTimeNetwork
 from nutime.model.reading import PIECES_FROM, Length, Reading, unit_for
@@ -114,12 +114,12 @@ class NuTime(NuTimeNetwork):
     @torch.inference_mode()
     def convolutions(self, series: list[Array], reading: Reading) -> NDArray[np.float32]:
         """Return the features of random convolutions."""
-        points = reading.convolved
+        points, kernels = reading.convolved, random_kernels(len(series[0]), reading.groups)
         chunks = -(-len(series) * points // _CONVOLVED)
         parts, size = [], -(-len(series) // chunks)
         for start in range(0, len(series), size):
             batch = torch.from_numpy(resample(series[start : start + size], points))
-            parts.append(convolve(batch.to(self.device), reading.groups).cpu().numpy())
+            parts.append(convolve(batch.to(self.device), kernels).cpu().numpy())
         return np.concatenate(parts)
 
     def _vectors(self, batch: torch.Tensor, reading: Reading) -> torch.Tensor:

@@ -35,7 +35,7 @@ from nutime.finetune.ensemble import POOL, VARIANCE_EPSILON, Ensemble
 from nutime.finetune.forest import Forest, Votes, forest_features
 from nutime.finetune.linear import LinearProbe, selected_features
 from nutime.model.config import NuTimeConfig
-from nutime.model.convolutions import convolve
+from nutime.model.convolutions import convolve, random_kernels
 from nutime.model.reading import NETWORK_POOLS, Reading, check_pool, points_for
 from nutime.model.transformer import Layer
 from nutime.version import own_version
@@ -158,7 +158,7 @@ def _plan_estimator(estimator: SeriesEstimator) -> Plan:
         about = {"pool": POOL, "classes": estimator.classes_.tolist()}
         return Plan(_Graph(classes), channels, ["probabilities", "label"], about)
 
-    embedding = _Embedding(encoder.config, encoder.state_dict(), estimator.reading_)
+    embedding = _Embedding(encoder.config, encoder.state_dict(), estimator.reading_, channels)
     model: nn.Module = embedding
     outputs, about = ["embedding"], {"pool": estimator.reading_.name}
     if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, LinearProbe):
@@ -178,7 +178,7 @@ def _plan_regressor(regressor: NuTimeRegressor) -> Plan:
     if isinstance(regressor.model_, Ensemble):
         heads, pool = _finetuned(regressor.model_, encoder, channels), POOL
     else:
-        embedding = _Embedding(encoder.config, encoder.state_dict(), regressor.reading_)
+        embedding = _Embedding(encoder.config, encoder.state_dict(), regressor.reading_, channels)
         heads, pool = [_probe(embedding, regressor.model_, channels)], regressor.reading_.name
     widths = {}
     for coverage in COVERAGES:
@@ -207,12 +207,16 @@ class _OnnxLayer(Layer):
 class _Embedding(nn.Module):
     """Embedding ``(batch, d)`` of series, as by :meth:`nutime.NuTime.embed`."""
 
-    def __init__(self, config: NuTimeConfig, weights: Mapping[str, Tensor], reading: Reading) -> None:
+    def __init__(
+        self, config: NuTimeConfig, weights: Mapping[str, Tensor], reading: Reading, channels: int = 0
+    ) -> None:
         super().__init__()
         self.encoder, self.reading = NuTime(config), reading
         layers = (_OnnxLayer(config, index) for index in range(config.depth))
         self.encoder.transformer.layers = nn.ModuleList(layers)
         self.encoder.load_state_dict(weights)
+        kernels = random_kernels(channels, reading.groups) if reading.convolved else []
+        self.kernels = nn.ParameterList(nn.Parameter(matrix, requires_grad=False) for matrix in kernels)
 
     def forward(self, series: _Series) -> Tensor:
         resized = series.resized(self.reading.points)
@@ -221,7 +225,8 @@ class _Embedding(nn.Module):
         vectors = self.encoder.vectors(resized, self.reading).reshape(series.values.shape[0], -1)
         if not self.reading.convolved:
             return vectors
-        return torch.cat([vectors, convolve(series.resized(self.reading.convolved), self.reading.groups)], dim=1)
+        convolved = convolve(series.resized(self.reading.convolved), list(self.kernels))
+        return torch.cat([vectors, convolved], dim=1)
 
 
 # ---- estimators -----------------------------------------------------------------------------------------
@@ -295,7 +300,7 @@ def _finetuned(ensemble: Ensemble, encoder: NuTime, channels: int) -> list[_Head
         reading = Reading(POOL, points_for(config, POOL))
         heads.append(_Heads(_Embedding(config, network, reading), *own))
     if probes:
-        frozen = _Embedding(encoder.config, encoder.state_dict(), ensemble.reading)
+        frozen = _Embedding(encoder.config, encoder.state_dict(), ensemble.reading, channels)
         features = _features(frozen, channels, probes[0].shape[-1])
         heads.append(_Heads(features, mean[:, size:], scale[:, size:], *probes))
     return heads

@@ -7,6 +7,7 @@ points where it has the lowest one are counted. The kernels of a group read the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -40,20 +41,25 @@ def convolution_size(points: int, groups: int) -> int:
     return 2 * groups * _KERNELS * len(_dilations(points))
 
 
-def convolve(series: Tensor, groups: int) -> Tensor:
-    """Return ``(batch, features)`` of series ``(batch, channels, points)``, whatever their level and scale."""
+def convolve(series: Tensor, kernels: Sequence[Tensor]) -> Tensor:
+    """Return ``(batch, features)`` of series ``(batch, channels, points)``, whatever their level and scale.
+
+    Args:
+        series: the series.
+        kernels: as :func:`random_kernels` returns them for this number of channels.
+    """
     shape = window_statistics(series).shape
     # Again, because the ε of windows damps series of small scale.
     shape = (shape / shape.std(-1, keepdim=True).clamp(min=torch.finfo(shape.dtype).tiny)).float()
     shape = shape.transpose(0, 1)  # (channels, batch, points): one matrix product for the whole batch
     batch, points = shape.shape[1:]
     features = []
-    for kernels, dilation in zip(_random_kernels(len(shape), groups), _dilations(points), strict=False):
+    for matrix, dilation in zip(kernels, _dilations(points), strict=False):
         padded = F.pad(shape, (_TAPS // 2 * dilation, _TAPS // 2 * dilation))
         shifted = torch.cat([padded[..., tap * dilation : tap * dilation + points] for tap in range(_TAPS)])
         # A matrix product, since torch.conv1d is rounded to TF32 on CUDA.
-        responses = kernels.to(shape.device) @ shifted.flatten(1)
-        responses = responses.view(groups, _KERNELS, batch, points)
+        responses = matrix.to(shape.device) @ shifted.flatten(1)
+        responses = responses.view(-1, _KERNELS, batch, points)
         highest, lowest = responses.amax(1, keepdim=True), responses.amin(1, keepdim=True)
         is_highest = torch.add(1 - _STEEPNESS * highest, responses, alpha=_STEEPNESS).relu_()
         is_lowest = torch.add(1 + _STEEPNESS * lowest, responses, alpha=-_STEEPNESS).relu_()
@@ -68,8 +74,7 @@ def _dilations(points: int) -> list[int]:
 
 
 @lru_cache(maxsize=8)
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # NumPy's generator cannot be traced
-def _random_kernels(channels: int, groups: int) -> list[Tensor]:
+def random_kernels(channels: int, groups: int) -> list[Tensor]:
     """Return a matrix ``(groups · kernels, taps · channels)`` per dilation, always the same ones."""
     random = np.random.RandomState(0)  # its numbers are the same in all versions of NumPy
     matrices = []
