@@ -23,7 +23,7 @@ from nutime.model.quantiles import interval_quantiles, quantile_points, quantile
 
 _TREES, _MAX_FEATURES = 100, 0.1
 #: Features computed at a time.
-_MEMORY_BUDGET = 2**23
+_MEMORY_BUDGET = 2**20
 _LARGEST = float(np.finfo(np.float32).max)
 
 
