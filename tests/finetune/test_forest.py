@@ -132,3 +132,10 @@ def test_class_weights_count_for_the_forest_too(encoder):
     X, y = [np.zeros(20)] * 4 + [np.arange(20.0)], np.array([0, 0, 0, 1, 1])
     forest = NuTimeClassifier(encoder=encoder, class_weight={1: 9}).fit(X, y).forest_
     assert forest.probabilities(as_series(X))[0, 1] == 1
+
+
+def test_values_near_the_largest_float64_can_be_learned_from():
+    X = [np.full(20, sign * 1.7e308) + np.zeros((1, 20)) for sign in (-1, 1)] * 3
+    forest = fit(X, np.arange(6) % 2)
+    again = Forest.from_arrays(forest.arrays(), 2, 1)
+    np.testing.assert_allclose(again.probabilities(as_series(X)), np.eye(2)[np.arange(6) % 2], atol=1e-6)

@@ -97,7 +97,7 @@ class SingleRun:
 
 @dataclass(frozen=True)
 class Probe(SingleRun):
-    """The frozen encoder with a linear classifier: ``NuTimeClassifier("probe")`` with its defaults."""
+    """The frozen encoder with a linear classifier and trees: ``NuTimeClassifier("probe")`` with its defaults."""
 
     encoder: NuTime
 

@@ -283,7 +283,7 @@ _ABLATIONS = {
 }
 
 PROTOCOLS: dict[str, BenchProtocol] = {
-    "probe": BenchProtocol("frozen encoder and a linear classifier, on UCR", _UCR, _probe),
+    "probe": BenchProtocol("frozen encoder, linear classifier and trees, on UCR", _UCR, _probe),
     "finetune": BenchProtocol("fine-tuned models and their ensemble, on UCR", _UCR, _finetune),
     "ucr": BenchProtocol("the paper's tables on UCR", {k: _UCR[k] for k in ("125", "112", "128")}, _finetune),
     "uea": BenchProtocol("the paper's tables on UEA", {"29": sublist("uea29"), "26": sublist("uea26")}, _finetune),

@@ -45,7 +45,7 @@ from nutime.figures.scatter import draw_scatter
 from nutime.figures.weighting import draw_weighting
 
 TITLES = {
-    "probe": "Frozen encoder, linear classifier",
+    "probe": "Frozen encoder, linear classifier and trees",
     "finetune": "Fine-tuned models and their ensemble",
     "uea": "UEA archive",
     "fewshot": "Five labelled series per class",
@@ -78,7 +78,9 @@ NOTES = {
         "MSL channels, without labels, are also among the series that an encoder may have been pretrained on. "
         f"{_HALVES}"
     ),
-    "probe": "The paper never freezes its encoder: its column here was fine-tuned and is not directly comparable.",
+    "probe": "The paper never freezes its encoder: its column here was fine-tuned and is not directly comparable. "
+    "Beside the embedding, nutime-base and nutime-small have random convolutions and decision trees; nutime-paper "
+    "and random, run earlier, have neither.",
 }
 SELECTION_NOTES = (
     "`honest`: nothing was chosen on test data. The default everywhere, and the number to quote.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -22,8 +23,8 @@ from nutime.finetune.linear import MAX_FEATURES, Float64, selected_features
 from nutime.model.quantiles import interval_quantiles, quantile_points, quantile_size
 
 _TREES, _MAX_FEATURES = 100, 0.1
-#: Features computed at a time.
-_MEMORY_BUDGET = 2**20
+#: Values computed at a time, and those that trees are grown on: of very many series, a part of the features.
+_MEMORY_BUDGET, _MAX_VALUES = 2**20, 2**27
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -61,12 +62,9 @@ class Forest:
     ) -> Self:
         """Grow trees; the result depends on nothing else."""
         points = quantile_points(float(np.median([values.shape[-1] for values in series])))
-        values = np.concatenate(series, axis=1).astype(np.float64)
-        center = np.median(values, axis=1)
-        scale = np.median(np.abs(values - center[:, None]), axis=1)
-        scale[scale == 0] = 1
+        center, scale = _center_and_scale(series)
         size = quantile_size(points, len(center))
-        selected = selected_features(size, min(size, MAX_FEATURES))
+        selected = selected_features(size, min(size, MAX_FEATURES, max(1, _MAX_VALUES // len(series))))
         features = np.concatenate([part[:, selected] for part in _features(series, points, center, scale)])
         trees = ExtraTreesClassifier(
             _TREES,
@@ -132,9 +130,12 @@ class Forest:
     @torch.inference_mode()
     def probabilities(self, series: Sequence[Array]) -> Float64:
         """Return ``(n, classes)``."""
-        votes = Votes(self)
         parts = _features(series, self.points, self.center, self.scale)
-        return np.concatenate([votes(torch.from_numpy(part)).double().numpy() for part in parts])
+        return np.concatenate([self._votes(torch.from_numpy(part)).double().numpy() for part in parts])
+
+    @cached_property
+    def _votes(self) -> Votes:
+        return Votes(self)
 
 
 def average(log_probabilities: Float64, forest: Float64) -> Float64:
@@ -174,6 +175,16 @@ def forest_features(series: Tensor, center: Tensor, scale: Tensor) -> Tensor:
     """Return ``(batch, …)`` float32 of series ``(batch, channels, points)``; larger values are limited."""
     standardised = (series.double() - center[:, None]) / scale[:, None]
     return interval_quantiles(standardised).nan_to_num(0).clamp(-_LARGEST, _LARGEST).float()
+
+
+def _center_and_scale(series: Sequence[Array]) -> tuple[Float64, Float64]:
+    """Return the median of each channel and the median distance from it, over the medians of the series."""
+    with np.errstate(over="ignore", invalid="ignore"):  # of values near the largest float64
+        center = np.median([np.median(values.astype(np.float64), axis=1) for values in series], axis=0)
+        center = np.nan_to_num(center)
+        distances = (np.abs(values.astype(np.float64) - center[:, None]) for values in series)
+        scale = np.nan_to_num(np.median([np.median(values, axis=1) for values in distances], axis=0))
+    return center, np.where(scale > 0, scale, 1)
 
 
 def _features(
