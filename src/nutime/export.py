@@ -32,7 +32,7 @@ from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import EQUAL, NuTimeDetector
 from nutime.estimators.regressor import NuTimeRegressor
 from nutime.finetune.ensemble import POOL, VARIANCE_EPSILON, Ensemble
-from nutime.finetune.forest import Forest, Votes, forest_features
+from nutime.finetune.forest import TEMPERATURE, Forest, Votes, forest_features
 from nutime.finetune.linear import LinearProbe, selected_features
 from nutime.model.config import NuTimeConfig
 from nutime.model.convolutions import convolve, random_kernels
@@ -338,7 +338,8 @@ class _Classes(nn.Module):
     def forward(self, series: _Series) -> tuple[Tensor, Tensor]:
         probabilities = torch.cat([heads(series) for heads in self.heads]).softmax(-1).mean(0)
         if self.trees is not None:
-            probabilities = (probabilities + self.trees(series)) / 2
+            probabilities = ((probabilities + self.trees(series)) / 2) ** (1 / TEMPERATURE)
+            probabilities = probabilities / probabilities.sum(-1, keepdim=True)
         return probabilities, probabilities.argmax(-1)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from nutime.data.series import as_series
 from nutime.estimators.classifier import NuTimeClassifier
-from nutime.finetune.forest import Forest, average
+from nutime.finetune.forest import TEMPERATURE, Forest, mean_logits
 from waves import refusal, waves
 
 
@@ -112,9 +112,9 @@ def test_indices_outside_their_arrays_are_refused(forest, name, value):
 
 def test_the_mean_with_a_certain_model_is_finite():
     log_probabilities = np.array([[0.0, -2000.0]])
-    mean = average(log_probabilities, np.array([[1.0, 0.0]]))
-    assert np.isfinite(mean).all()
-    np.testing.assert_allclose(np.exp(average(np.log([[0.2, 0.8]]), np.array([[0.6, 0.4]]))), [[0.4, 0.6]])
+    assert np.isfinite(mean_logits(log_probabilities, np.array([[1.0, 0.0]]))).all()
+    mean = np.exp(TEMPERATURE * mean_logits(np.log([[0.2, 0.8]]), np.array([[0.6, 0.4]])))
+    np.testing.assert_allclose(mean, [[0.4, 0.6]])
 
 
 @pytest.mark.parametrize("strategy", ["probe", "finetune"])
@@ -124,7 +124,8 @@ def test_a_classifier_averages_its_model_and_its_forest(encoder, strategy):
     both = NuTimeClassifier(strategy, encoder, **params).fit(X, y)
     alone = NuTimeClassifier(strategy, encoder, forest=False, **params).fit(X, y)
     assert alone.forest_ is None
-    expected = (alone.predict_proba(X) + both.forest_.probabilities(as_series(X))) / 2
+    mean = (alone.predict_proba(X) + both.forest_.probabilities(as_series(X))) / 2
+    expected = mean ** (1 / TEMPERATURE) / (mean ** (1 / TEMPERATURE)).sum(1, keepdims=True)
     np.testing.assert_allclose(both.predict_proba(X), expected, atol=1e-6)
 
 

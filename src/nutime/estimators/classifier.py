@@ -22,7 +22,7 @@ from nutime.encoder import NuTime
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, series_of, take
 from nutime.estimators.explanation import explain
 from nutime.estimators.supervised import SupervisedEstimator, check_weights
-from nutime.finetune.forest import Forest, average
+from nutime.finetune.forest import Forest, mean_logits
 from nutime.finetune.linear import LinearProbe
 from nutime.finetune.train import TrainingSet, finetune, seed_from
 from nutime.model.reading import AUTO, Length
@@ -198,7 +198,7 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
             logits = self.model_.logits(self.encoder_, series_of(given), self._probe_embedding(given))
         if self.forest_ is None:
             return logits
-        return average(log_softmax(logits, axis=1), self.forest_.probabilities(series_of(given)))
+        return mean_logits(log_softmax(logits, axis=1), self.forest_.probabilities(series_of(given)))
 
     def _arrays(self) -> Arrays:
         forest = {} if self.forest_ is None else self.forest_.arrays()

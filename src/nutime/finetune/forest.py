@@ -25,6 +25,8 @@ from nutime.model.quantiles import interval_quantiles, quantile_points, quantile
 _TREES, _MAX_FEATURES = 100, 0.1
 #: Values computed at a time, and those that trees are grown on: of very many series, a part of the features.
 _MEMORY_BUDGET, _MAX_VALUES = 2**20, 2**27
+#: The mean of two models that differ is less confident than it is right; chosen inside training splits.
+TEMPERATURE = 2 / 3
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -138,11 +140,12 @@ class Forest:
         return Votes(self)
 
 
-def average(log_probabilities: Float64, forest: Float64) -> Float64:
-    """Return the logarithm of the mean of a model's probabilities, ``(…, n, classes)``, and those of a forest."""
+def mean_logits(log_probabilities: Float64, forest: Float64) -> Float64:
+    """Return the logits of the mean of a model's probabilities, ``(n, classes)``, and those of a forest."""
     with np.errstate(divide="ignore"):  # no tree votes for some classes
-        result: Float64 = np.logaddexp(log_probabilities, np.log(forest)) - np.log(2)
-    return result
+        mean = np.logaddexp(log_probabilities, np.log(forest)) - np.log(2)
+    logits: Float64 = mean / TEMPERATURE
+    return logits
 
 
 class Votes(torch.nn.Module):
