@@ -22,7 +22,10 @@ from nutime.data.series import Array, resample
 from nutime.finetune.linear import MAX_FEATURES, Float64, selected_features
 from nutime.model.quantiles import interval_quantiles, quantile_points, quantile_size
 
-_TREES, _MAX_FEATURES = 100, 0.1
+#: Trees, and the share of the features that a split is chosen from.
+_TREES, _SHARE = 100, 0.1
+#: Values that the split of a root is chosen from: of many series, fewer features, but at least their square root.
+_MAX_SPLIT_VALUES = 2**20
 #: Values computed at a time, and those that trees are grown on: of very many series, a part of the features.
 _MEMORY_BUDGET, _MAX_VALUES = 2**20, 2**27
 #: The mean of two models that differ is less confident than it is right; chosen inside training splits.
@@ -67,11 +70,12 @@ class Forest:
         center, scale = _center_and_scale(series)
         size = quantile_size(points, len(center))
         selected = selected_features(size, min(size, MAX_FEATURES, max(1, _MAX_VALUES // len(series))))
+        candidates = max(round(len(selected) ** 0.5), min(_SHARE * len(selected), _MAX_SPLIT_VALUES / len(series)))
         features = np.concatenate([part[:, selected] for part in _features(series, points, center, scale)])
         trees = ExtraTreesClassifier(
             _TREES,
             criterion="entropy",
-            max_features=_MAX_FEATURES,
+            max_features=max(1, int(candidates)),
             random_state=0,
             n_jobs=torch.get_num_threads(),
         ).fit(features, targets, sample_weight)
