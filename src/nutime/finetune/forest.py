@@ -7,7 +7,7 @@ scikit-learn's version, and a prediction can be traced.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any, Self
@@ -187,11 +187,15 @@ def forest_features(series: Tensor, center: Tensor, scale: Tensor) -> Tensor:
 def _center_and_scale(series: Sequence[Array]) -> tuple[Float64, Float64]:
     """Return the median of each channel and the median distance from it, over the medians of the series."""
     with np.errstate(over="ignore", invalid="ignore"):  # of values near the largest float64
-        center = np.median([np.median(values.astype(np.float64), axis=1) for values in series], axis=0)
-        center = np.nan_to_num(center)
-        distances = (np.abs(values.astype(np.float64) - center[:, None]) for values in series)
-        scale = np.nan_to_num(np.median([np.median(values, axis=1) for values in distances], axis=0))
+        center = _median_of_medians(values.astype(np.float64) for values in series)
+        scale = _median_of_medians(np.abs(values.astype(np.float64) - center[:, None]) for values in series)
     return center, np.where(scale > 0, scale, 1)
+
+
+def _median_of_medians(series: Iterable[Float64]) -> Float64:
+    """Return one number per channel; series that are equal count once, as if they had a weight instead."""
+    medians = np.transpose([np.median(values, axis=1) for values in series])
+    return np.asarray(np.nan_to_num([np.median(np.unique(channel)) for channel in medians]))
 
 
 def _features(

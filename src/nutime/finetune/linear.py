@@ -199,7 +199,7 @@ def fit_logistic(
     C: float = 1.0,
     *,
     start: tuple[Tensor, Tensor] | None = None,
-    tolerance: float = 1e-8,
+    tolerance: float = 1e-10,
 ) -> tuple[Tensor, Tensor]:
     """Fit logistic regressions with the objective of scikit-learn's ``LogisticRegression``.
 
