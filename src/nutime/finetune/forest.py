@@ -185,17 +185,17 @@ def forest_features(series: Tensor, center: Tensor, scale: Tensor) -> Tensor:
 
 
 def _center_and_scale(series: Sequence[Array]) -> tuple[Float64, Float64]:
-    """Return the median of each channel and the median distance from it, over the medians of the series."""
+    """Return the level of each channel and the distance from it: medians over the series, of their means."""
     with np.errstate(over="ignore", invalid="ignore"):  # of values near the largest float64
-        center = _median_of_medians(values.astype(np.float64) for values in series)
-        scale = _median_of_medians(np.abs(values.astype(np.float64) - center[:, None]) for values in series)
+        center = _median_of_means(values.astype(np.float64) for values in series)
+        scale = _median_of_means(np.abs(values.astype(np.float64) - center[:, None]) for values in series)
     return center, np.where(scale > 0, scale, 1)
 
 
-def _median_of_medians(series: Iterable[Float64]) -> Float64:
+def _median_of_means(series: Iterable[Float64]) -> Float64:
     """Return one number per channel; series that are equal count once, as if they had a weight instead."""
-    medians = np.transpose([np.median(values, axis=1) for values in series])
-    return np.asarray(np.nan_to_num([np.median(np.unique(channel)) for channel in medians]))
+    means = np.transpose([values.mean(axis=1) for values in series])
+    return np.asarray(np.nan_to_num([np.median(np.unique(channel)) for channel in means]))
 
 
 def _features(
