@@ -140,3 +140,9 @@ def test_values_near_the_largest_float64_can_be_learned_from():
     forest = fit(X, np.arange(6) % 2)
     again = Forest.from_arrays(forest.arrays(), 2, 1)
     np.testing.assert_allclose(again.probabilities(as_series(X)), np.eye(2)[np.arange(6) % 2], atol=1e-6)
+
+
+@pytest.mark.parametrize("value", [200, "no", None])
+def test_a_number_of_trees_is_not_taken_for_yes(encoder, value):
+    message = refusal(NuTimeClassifier(encoder=encoder, forest=value).fit, *waves(12))
+    assert message == f"forest must be True or False, got {value!r}"

@@ -129,6 +129,8 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         A label is missing if it is None, NaN, blank or ``?``.
         """
         check_number("C", self.C, "(0, inf)")
+        if not isinstance(self.forest, bool | np.bool_):
+            raise ValueError(f"forest must be True or False, got {self.forest!r}")
         config = self._finetune_config()
         given = self._start_fit(X)
         labels = _check_labels(y, len(given))
