@@ -185,7 +185,7 @@ def _plan_regressor(regressor: NuTimeRegressor) -> Plan:
         with suppress(ValueError):  # too few series for it
             widths[str(coverage)] = regressor.interval_half_width(coverage)
     about = {"pool": pool, "target": getattr(regressor, "target_name_", None), "interval_half_widths": widths}
-    numbers = _Numbers(heads, regressor.target_mean_, regressor.target_scale_)
+    numbers = _Numbers(heads, regressor.forest_, regressor.target_mean_, regressor.target_scale_)
     return Plan(_Graph(numbers, torch.float64), channels, ["prediction"], about)
 
 
@@ -307,21 +307,22 @@ def _finetuned(ensemble: Ensemble, encoder: NuTime, channels: int) -> list[_Head
 
 
 class _Trees(nn.Module):
-    """Probabilities of a forest."""
+    """Probabilities ``(batch, classes)``, or numbers ``(batch, 1)``, of a forest."""
 
     center: Tensor
     scale: Tensor
 
     def __init__(self, forest: Forest) -> None:
         super().__init__()
-        self.points, self.votes = forest.points, Votes(forest)
-        self.register_buffer("center", _float64(forest.center))
-        self.register_buffer("scale", _float64(forest.scale))
+        reading = forest.reading
+        self.points, self.votes = reading.points, Votes(forest)
+        self.register_buffer("center", _float64(reading.center))
+        self.register_buffer("scale", _float64(reading.scale))
 
     def forward(self, series: _Series) -> Tensor:
         features = forest_features(series.resized(self.points), self.center, self.scale)
-        probabilities: Tensor = self.votes(features)
-        return probabilities.double()
+        votes: Tensor = self.votes(features)
+        return votes.double()
 
 
 class _Classes(nn.Module):
@@ -344,20 +345,24 @@ class _Classes(nn.Module):
 
 
 class _Numbers(nn.Module):
-    """Mean number over all heads; there are as many probes as other heads."""
+    """Mean number over all heads, averaged with a forest's; there are as many probes as other heads."""
 
     mean: Tensor
     scale: Tensor
 
-    def __init__(self, heads: Sequence[_Heads], mean: float, scale: float) -> None:
+    def __init__(self, heads: Sequence[_Heads], forest: Forest | None, mean: float, scale: float) -> None:
         super().__init__()
         self.heads = nn.ModuleList(heads)
+        self.trees = None if forest is None else _Trees(forest)
         # Not as floats, which the exporter writes in single precision.
         self.register_buffer("mean", _float64(mean))
         self.register_buffer("scale", _float64(scale))
 
     def forward(self, series: _Series) -> Tensor:
-        numbers = torch.cat([heads(series) for heads in self.heads]).mean(0).squeeze(-1)
+        numbers = torch.cat([heads(series) for heads in self.heads]).mean(0)
+        if self.trees is not None:
+            numbers = (numbers + self.trees(series)) / 2
+        numbers = numbers.squeeze(-1)
         return self.mean + self.scale * numbers
 
 

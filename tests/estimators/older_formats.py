@@ -1,4 +1,4 @@
-"""Writes ``data/v3``: estimators saved in format 3, with their predictions then; so were ``v1`` and ``v2``.
+"""Writes ``data/v4``: estimators saved in format 4, with their predictions then; so were ``v1`` to ``v3``.
 
 The folders are never written again: every later version must read them as they are. Before a new format begins,
 change the name here and run ``python tests/estimators/older_formats.py``.
@@ -15,16 +15,22 @@ from nutime.estimators.classifier import NuTimeClassifier
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.detector import NuTimeDetector
 from nutime.estimators.embedder import NuTimeEmbedder
+from nutime.estimators.regressor import NuTimeRegressor
 from nutime.model.config import NuTimeConfig
 
 FOLDER = Path(__file__).parent / "data"
-NEWEST = FOLDER / "v3"
+NEWEST = FOLDER / "v4"
 ANSWERS = {
     "classifier": ("predict", "predict_proba"),
     "clusterer": ("predict", "transform"),
     "detector": ("predict", "anomaly_score"),
     "embedder": ("transform",),
     "finetuned": ("predict", "predict_proba"),
+}
+#: The kinds that the fixtures have since format 4.
+NUMBERS = {
+    "regressor": ("predict", "predict_interval"),
+    "finetuned-regressor": ("predict", "predict_interval"),
 }
 
 
@@ -52,10 +58,16 @@ def write() -> None:
         "embedder": NuTimeEmbedder(encoder, pool="cls"),
         "finetuned": NuTimeClassifier("finetune", encoder, epochs=1, learning_rate=0.0, random_state=0),
     }
+    regressors = {
+        "regressor": NuTimeRegressor(encoder=encoder),
+        "finetuned-regressor": NuTimeRegressor(
+            "finetune", encoder, n_estimators=2, epochs=1, learning_rate=0.0, random_state=0
+        ),
+    }
     answers = {}
-    for name, estimator in estimators.items():
-        estimator.fit(X, y).save(NEWEST / name)
-        answers[name] = {method: getattr(estimator, method)(X).tolist() for method in ANSWERS[name]}
+    for name, estimator in (estimators | regressors).items():
+        estimator.fit(X, np.arange(12.0) if name in regressors else y).save(NEWEST / name)
+        answers[name] = {method: getattr(estimator, method)(X).tolist() for method in (ANSWERS | NUMBERS)[name]}
     (NEWEST / "answers.json").write_text(json.dumps(answers) + "\n", encoding="utf-8")
 
 

@@ -93,9 +93,9 @@ def test_rebuilt_from_its_arrays_a_forest_answers_the_same(forest):
         ({"points": np.array(65)}, "a forest of 2 classes that reads 65 points"),
         ({"n_classes": np.array(3)}, "a forest of 3 classes"),
         ({"depth": np.array(10**9)}, "a forest of 2 classes"),
-        ({"center": np.zeros(2)}, "center is not finite or not of the shape (1,)"),
-        ({"scale": np.array([np.nan])}, "scale is not finite"),
-        ({"child": np.full((2, 2), 2)}, "child is not finite or not of the shape"),
+        ({"center": np.zeros(2)}, "center has the shape (2,), expected (1)"),
+        ({"scale": np.array([np.nan])}, "scale has values that are not finite"),
+        ({"child": np.full((2, 2), 2)}, "child has the shape (2, 2), expected"),
     ],
 )
 def test_damaged_arrays_are_refused(forest, change, message):

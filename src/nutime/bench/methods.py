@@ -30,6 +30,8 @@ Scores: TypeAlias = dict[str, float]
 Config: TypeAlias = dict[str, Any]
 
 NORMAL, ANOMALOUS = "normal", "anomalous"
+#: Epochs of the paper's fine-tuning.
+PAPER_EPOCHS = 100
 #: Percentage of anomalies in the test series of anomaly detection.
 ANOMALY_PERCENT = 10
 #: Classifiers of aeon: module, class and parameters other than its defaults.
@@ -133,10 +135,12 @@ class FewShot(SingleRun):
     encoder: NuTime
     shots: int = 5
     episodes: int = 100
+    forest: bool = True
     params: Config = field(default_factory=dict)
 
     def _run(self, dataset: Dataset) -> tuple[Scores, Config]:
-        params = {"shots": self.shots, "episodes": self.episodes, "seed": self.seed, **self.params}
+        own = {"shots": self.shots, "episodes": self.episodes, "seed": self.seed, "forest": self.forest}
+        params = {**own, **self.params}
         accuracies = few_shot(self.encoder, *dataset, **params)
         return {"accuracy": float(accuracies.mean()), "accuracy_deviation": float(accuracies.std())}, params
 
@@ -217,8 +221,8 @@ class AnomalyDetection(EmbeddingTask):
 class Finetune:
     """Fine-tuning: every model alone, and their ensemble.
 
-    The schedule is fixed and the last state is the result. With ``selection="paper"`` the same training also gives
-    each model's best epoch on the test split, as in the paper's tables.
+    The schedule is fixed and the last state is the result. With ``selection="paper"`` the schedule is the paper's,
+    and the same training also gives each model's best epoch on the test split, as in the paper's tables.
     """
 
     method: str
@@ -249,7 +253,8 @@ class Finetune:
         test = _training_set(dataset.X_test, dataset.y_test, classes)
         # One compilation serves all univariate sets; multivariate ones would need one each.
         compiled = len(train.series[0]) == 1
-        params = {"n_estimators": self.n_estimators, "compiled": compiled, **self.params}
+        epochs = {"epochs": PAPER_EPOCHS} if self.selection == "paper" else {}
+        params = {"n_estimators": self.n_estimators, "compiled": compiled, **epochs, **self.params}
         validation = test if self.selection == "paper" else None
         fitted = finetune(
             self.encoder, train, FinetuneConfig(**params), seed_from(self.seed), validation=validation

@@ -30,6 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from nutime.checks import check_arrays
 from nutime.data.series import (
     EXPECTED,
     Array,
@@ -122,7 +123,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
     #: The attributes, arrays or floats, that together with the encoder are the fitted state.
     _fitted: ClassVar[tuple[str, ...]] = ()
     #: Shapes of the arrays and of the scalars that must be finite, for
-    #: :func:`~nutime.estimators.storage.check_arrays`; others are scalars of any value.
+    #: :func:`~nutime.checks.check_arrays`; others are scalars of any value.
     _shapes: ClassVar[Mapping[str, str]] = {}
 
     def save(self, folder: str | Path) -> Path:
@@ -147,7 +148,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         # In files, scalars are arrays of one value.
         given = {name: arrays[name] for name in self._fitted}
         state = {name: array if self._shapes.get(name) else array.reshape(()) for name, array in given.items()}
-        storage.check_arrays(state, self._shapes)
+        check_arrays(state, self._shapes)
         for name, array in state.items():
             setattr(self, name, array if array.ndim else array.item())
 

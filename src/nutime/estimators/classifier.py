@@ -19,7 +19,7 @@ from sklearn.utils.validation import column_or_1d
 from nutime.checks import check_number
 from nutime.data.series import SeriesLike, is_labelled
 from nutime.encoder import NuTime
-from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, series_of, take
+from nutime.estimators.base import EmbeddedSeries, Float64, series_of, take
 from nutime.estimators.explanation import explain
 from nutime.estimators.supervised import SupervisedEstimator, check_weights
 from nutime.finetune.forest import Forest, mean_logits
@@ -29,7 +29,6 @@ from nutime.model.reading import AUTO, Length
 
 #: Fewer distinct numbers than this are classes.
 _MIN_DISTINCT = 10
-_FOREST = "forest."  # before the names of its arrays in a saved model
 _log = logging.getLogger("nutime")
 
 
@@ -52,7 +51,7 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         C: for ``probe``: inverse strength of the logistic regression's penalty.
         trained: for ``finetune``: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.
         n_estimators: for ``finetune``: models trained together, whose probabilities are averaged.
-        epochs: for ``finetune``: passes over the series (at least 300 steps); ``auto`` is 100, or fewer if the
+        epochs: for ``finetune``: passes over the series (at least 300 steps); ``auto`` is 60, or fewer if the
             series are many (at most 1,500 steps).
         batch_size: for ``finetune``: series per step.
         learning_rate: for ``finetune``: peak learning rate of AdamW, with linear warm-up and cosine decay.
@@ -81,7 +80,6 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
     """
 
     classes_: NDArray[Any]
-    forest_: Forest | None
     _fitted = ("model_", "classes_")
 
     def __init__(
@@ -129,8 +127,6 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         A label is missing if it is None, NaN, blank or ``?``.
         """
         check_number("C", self.C, "(0, inf)")
-        if not isinstance(self.forest, bool | np.bool_):
-            raise ValueError(f"forest must be True or False, got {self.forest!r}")
         config = self._finetune_config()
         given = self._start_fit(X)
         labels = _check_labels(y, len(given))
@@ -201,17 +197,6 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         if self.forest_ is None:
             return logits
         return mean_logits(log_softmax(logits, axis=1), self.forest_.probabilities(series_of(given)))
-
-    def _arrays(self) -> Arrays:
-        forest = {} if self.forest_ is None else self.forest_.arrays()
-        return {**super()._arrays(), **{_FOREST + name: array for name, array in forest.items()}}
-
-    def _restore(self, arrays: Arrays) -> None:
-        super()._restore({name: array for name, array in arrays.items() if not name.startswith(_FOREST)})
-        forest = {name.removeprefix(_FOREST): array for name, array in arrays.items() if name.startswith(_FOREST)}
-        self.forest = bool(forest)  # models before format 4 have none
-        n_classes = len(self.classes_)
-        self.forest_ = Forest.from_arrays(forest, n_classes, self.n_channels_in_) if forest else None
 
 
 def _check_labels(y: Any, n_series: int) -> NDArray[Any]:

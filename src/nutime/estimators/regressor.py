@@ -1,4 +1,4 @@
-"""``NuTimeRegressor``: numbers and their prediction intervals from a linear probe or fine-tuned models."""
+"""``NuTimeRegressor``: numbers and prediction intervals from a probe or fine-tuned models, and a forest."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from nutime.checks import check_number
+from nutime.checks import check_arrays, check_number
 from nutime.data.series import Array, SeriesLike
 from nutime.encoder import NuTime
-from nutime.estimators import storage
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, series_of, take
 from nutime.estimators.explanation import explain
 from nutime.estimators.supervised import SupervisedEstimator, check_weights
+from nutime.finetune.forest import Forest
 from nutime.finetune.linear import LinearProbe
 from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune, seed_from
 from nutime.model.reading import AUTO, Length
@@ -45,19 +45,22 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         trained: for ``finetune``: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.
         n_estimators: for ``finetune``: models whose predictions are averaged. Each leaves out an equal part of the
             series, for prediction intervals; a single model is trained on all series and has no intervals.
-        epochs: for ``finetune``: passes over the series (at least 300 steps); ``auto`` is 100, or fewer if the
+        epochs: for ``finetune``: passes over the series (at least 300 steps); ``auto`` is 60, or fewer if the
             series are many (at most 1,500 steps).
         batch_size: for ``finetune``: series per step.
         learning_rate: for ``finetune``: peak learning rate of AdamW, with linear warm-up and cosine decay.
+        forest: whether the predictions are averaged with those of decision trees on quantiles of intervals
+            (:mod:`nutime.finetune.forest`).
         random_state: seed of ``finetune``; ``probe`` is deterministic.
         verbose: whether ``fit`` shows a progress bar; or a callable that receives (done, total).
         device: ``auto`` is CUDA if there is one, else the CPU, and an encoder object's own device.
 
     Attributes:
         model_: the fitted probe or ensemble, for standardised targets.
+        forest_: the fitted trees, for standardised targets, or None.
         target_mean_, target_scale_: mean and standard deviation of the targets.
-        residuals_, residual_weights_: absolute errors for series that the model (of ``finetune``: one of its
-            models) was not trained on, in ascending order, and the weights of these series.
+        residuals_, residual_weights_: absolute errors for series that neither the model (of ``finetune``: one of
+            its models) nor the trees were trained on, in ascending order, and the weights of these series.
         history_: for ``finetune``: the array ``loss`` (mean squared error of standardised targets), one value per
             epoch.
         n_epochs_: for ``finetune``: epochs trained.
@@ -86,6 +89,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         epochs: int | Literal["auto"] = AUTO,
         batch_size: int = 64,
         learning_rate: float = 2e-4,
+        forest: bool = True,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
         device: str | torch.device = "auto",
@@ -99,6 +103,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.forest = forest
         self.random_state = random_state
         self.verbose = verbose
         self.device = device
@@ -124,6 +129,10 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
             self.model_, errors = LinearProbe.fit_numbers(embedding, targets, weights, kinds)
         else:
             errors = self._finetune(given, targets, weights, config)
+        self.forest_ = None
+        if self.forest:
+            self.forest_, left_out = Forest.fit_numbers(series_of(given), targets, weights)
+            errors = (errors + left_out) / 2 if len(errors) else errors
         order = np.argsort(np.abs(errors))
         self.residuals_ = np.abs(errors)[order] * self.target_scale_
         self.residual_weights_ = weights[order]
@@ -160,6 +169,8 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
             numbers = self._probe_outputs(self.model_, given)[:, 0]
         else:
             numbers = self.model_.numbers(self.encoder_, series_of(given), self._probe_embedding(given)).mean(0)
+        if self.forest_ is not None:
+            numbers = (numbers + self.forest_.numbers(series_of(given))) / 2
         return np.asarray(self.target_mean_ + self.target_scale_ * numbers)
 
     def explain(self, X: SeriesLike | EmbeddedSeries) -> list[Float64]:
@@ -204,7 +215,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         super()._restore({name: array for name, array in arrays.items() if name not in _STATE})
         shapes = {"target_mean_": "", "target_scale_": "", "residuals_": "n", "residual_weights_": "n"}
         state = {name: arrays[name] if axes else arrays[name].reshape(()) for name, axes in shapes.items()}
-        storage.check_arrays(state, shapes)
+        check_arrays(state, shapes)
         for name, array in state.items():
             setattr(self, name, array if array.ndim else array.item())
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 #: Raised when what is written can no longer be read by older versions.
-FORMAT = 4
+FORMAT = 5
 DOCUMENT, _ARRAYS = "estimator.json", "estimator.safetensors"
 #: The folder of the encoder in a model's folder, and the file in it that has the checksum of its weights.
 ENCODER = "encoder"
@@ -146,29 +146,6 @@ def open_model(name: str | Path, device: torch.device | str = "auto") -> Any:
     """Load an encoder by shipped name, folder or hub id, or an estimator from its folder, onto a device."""
     fitted = str(name) not in shipped_weights() and Path(name, DOCUMENT).is_file()
     return load(name, device) if fitted else NuTime.from_pretrained(name).to(usable_device(device))
-
-
-def check_arrays(arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, str], **sizes: int) -> None:
-    """Check that loaded arrays are finite and that their shapes agree.
-
-    Args:
-        arrays: the arrays.
-        shapes: one letter per axis by name of the array; axes with the same letter have the same size.
-        sizes: sizes that are known, by letter.
-
-    Raises:
-        ValueError: one line that names the array. A ``KeyError`` names a missing one.
-    """
-    for name, axes in shapes.items():
-        shape = arrays[name].shape
-        agree = len(shape) == len(axes) and all(
-            sizes.setdefault(axis, size) == size for axis, size in zip(axes, shape, strict=True)
-        )
-        if not agree:
-            expected = ", ".join(str(sizes.get(axis, axis)) for axis in axes)
-            raise ValueError(f"{name} has the shape {shape}, expected ({expected})")
-        if not np.isfinite(arrays[name]).all():
-            raise ValueError(f"{name} has values that are not finite")
 
 
 def check_names(names: Any, count: int) -> None:

@@ -1,4 +1,4 @@
-"""What the classifier and the regressor share: the two strategies, fine-tuning, weights and the saved state."""
+"""What the classifier and the regressor share: the two strategies, the trees, weights and the saved state."""
 
 from __future__ import annotations
 
@@ -9,25 +9,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nutime.checks import check_arrays
 from nutime.data.series import Array, SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, SMALL_WEIGHTS, NuTime
-from nutime.estimators import storage
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, SeriesEstimator, chunks_of, load_encoder
 from nutime.finetune.ensemble import Ensemble
+from nutime.finetune.forest import Forest
 from nutime.finetune.linear import LinearProbe, feature_kinds
 from nutime.finetune.train import FinetuneConfig
 from nutime.model.reading import AUTO
 
 #: The values of the parameter ``strategy``.
 STRATEGIES = ("probe", "finetune")
-_HISTORY = "history."  # before the names of its arrays in a saved model
+_HISTORY, _FOREST = "history.", "forest."  # before the names of their arrays in a saved model
 
 
 class SupervisedEstimator(SeriesEstimator):
-    """An estimator with a linear probe or fine-tuned models; its parameters include those of fine-tuning."""
+    """An estimator with a probe or fine-tuned models, and trees; its parameters include those of fine-tuning."""
 
     strategy: str
+    forest: bool
     model_: LinearProbe | Ensemble
+    forest_: Forest | None
     history_: dict[str, Float64]
     n_epochs_: int
     stopped_early_: bool
@@ -39,9 +42,11 @@ class SupervisedEstimator(SeriesEstimator):
         return load_encoder(given, self.device)
 
     def _finetune_config(self) -> FinetuneConfig:
-        """Check the strategy, and return the parameters of fine-tuning."""
+        """Check the strategy and whether there are trees, and return the parameters of fine-tuning."""
         if self.strategy not in STRATEGIES:
             raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}; got {self.strategy!r}")
+        if not isinstance(self.forest, bool | np.bool_):
+            raise ValueError(f"forest must be True or False, got {self.forest!r}")
         names = {field.name for field in fields(FinetuneConfig)}
         params = self.get_params(deep=False)
         return FinetuneConfig(**{name: value for name, value in params.items() if name in names})
@@ -63,25 +68,35 @@ class SupervisedEstimator(SeriesEstimator):
         self.history_, self.n_epochs_, self.stopped_early_ = dict(history), len(history["loss"]), stopped_early
 
     def _arrays(self) -> Arrays:
-        history: dict[str, NDArray[Any]] = {}
+        parts: dict[str, dict[str, NDArray[Any]]] = {"": self.model_.arrays()}
         if isinstance(self.model_, Ensemble) and hasattr(self, "history_"):
-            history = {**self.history_, "stopped_early": np.array(self.stopped_early_)}
-        return self.model_.arrays() | {_HISTORY + name: values for name, values in history.items()}
+            parts[_HISTORY] = {**self.history_, "stopped_early": np.array(self.stopped_early_)}
+        if self.forest_ is not None:
+            parts[_FOREST] = self.forest_.arrays()
+        return {prefix + name: array for prefix, part in parts.items() for name, array in part.items()}
 
     def _restore(self, arrays: Arrays) -> None:
-        n_outputs = len(self.classes_) if hasattr(self, "classes_") else 1
+        model = {name: array for name, array in arrays.items() if not name.startswith((_HISTORY, _FOREST))}
+        history, forest = _with_prefix(arrays, _HISTORY), _with_prefix(arrays, _FOREST)
+        classes = getattr(self, "classes_", ())
+        n_outputs = len(classes) or 1
         if self.strategy == "probe":
-            storage.check_arrays(arrays, {"mean": "d", "scale": "d", "coef": "cd", "intercept": "c"}, c=n_outputs)
-            self.model_ = LinearProbe.from_arrays(arrays)
+            check_arrays(model, {"mean": "d", "scale": "d", "coef": "cd", "intercept": "c"}, c=n_outputs)
+            self.model_ = LinearProbe.from_arrays(model)
             self._check_width(self.model_.coef.shape[1])
-            return
-        history = {k.removeprefix(_HISTORY): v for k, v in arrays.items() if k.startswith(_HISTORY)}
-        state = {k: v for k, v in arrays.items() if not k.startswith(_HISTORY)}
-        self.model_ = Ensemble.from_arrays(state, self.reading_)
-        self.model_.check(self.encoder_.config.replace(channels=self.n_channels_in_), n_outputs)
-        if history:  # models of format 1 have none
-            stopped_early = bool(history.pop("stopped_early"))
-            self._set_history(history, stopped_early)
+        else:
+            self.model_ = Ensemble.from_arrays(model, self.reading_)
+            self.model_.check(self.encoder_.config.replace(channels=self.n_channels_in_), n_outputs)
+            if history:  # models of format 1 have none
+                stopped_early = bool(history.pop("stopped_early"))
+                self._set_history(history, stopped_early)
+        self.forest = bool(forest)  # classifiers before format 4 and regressors before format 5 have none
+        self.forest_ = Forest.from_arrays(forest, len(classes), self.n_channels_in_) if forest else None
+
+
+def _with_prefix(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
+    """Return some of the arrays by their names after a prefix."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def default_weights(strategy: str) -> str:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from nutime.checks import check_number
 from nutime.data.series import Array, SeriesLike, as_series
 from nutime.encoder import NuTime
+from nutime.finetune.forest import Forest, ForestReading
 from nutime.finetune.linear import Float64, probe_features
 from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune
 from nutime.model.reading import AUTO, Length, Reading
@@ -40,6 +41,7 @@ def few_shot(
     ways: int | None = None,
     seed: int = 0,
     length: Length = AUTO,
+    forest: bool = True,
     **params: Any,
 ) -> Float64:
     """Return the accuracy of every episode, ``(episodes,)``.
@@ -55,6 +57,7 @@ def few_shot(
         ways: classes of a task, drawn for each; all of them unless given.
         seed: of tasks and models; fewer episodes are the first ones of more.
         length: points that series are resized to for the probes beside the models, as in :meth:`NuTime.embed`.
+        forest: whether probabilities are averaged with those of trees, as a classifier does.
         params: those of :class:`~nutime.finetune.train.FinetuneConfig`, except ``n_estimators`` and
             ``validation_fraction``.
     """
@@ -73,6 +76,7 @@ def few_shot(
     embedding = None
     if params.get("trained") != "scratch":
         embedding = probe_features(encoder, series, reading)  # once for all groups
+    votes = _forest_votes(series, queries, targets, tasks) if forest else np.zeros((episodes, 1, 1))
     accuracies = []
     size = GROUP_SIZES[encoder.device.type]
     for first in range(0, episodes, size):
@@ -89,9 +93,28 @@ def few_shot(
             first_model=first,
         ).last
         expected = numbers[:, test_targets]
-        correct = (models.log_probabilities(encoder, queries).argmax(-1) == expected).sum(1)
+        probabilities = np.exp(models.log_probabilities(encoder, queries)) + votes[first : first + size]
+        correct = (probabilities.argmax(-1) == expected).sum(1)
         accuracies.append(correct / (expected >= 0).sum(1))
     return np.concatenate(accuracies)
+
+
+def _forest_votes(
+    series: list[Array],
+    queries: list[Array],
+    targets: NDArray[np.intp],
+    tasks: list[tuple[NDArray[np.intp], NDArray[np.intp]]],
+) -> Float64:
+    """Return ``(tasks, n, classes)``, the probabilities of the queries by trees grown on the shots of each task."""
+    reading = ForestReading.choose(series)  # trees are the same for any level and scale
+    features, selected = reading.training_features(series)
+    query_features = np.concatenate(list(reading.features(queries)))
+    votes = []
+    for numbers, members in tasks:
+        task_targets, weights = numbers[targets[members]], np.ones(len(members))
+        forest = Forest.grow(reading, features[members], selected, task_targets, weights, int(numbers.max()) + 1)
+        votes.append(forest.votes(query_features))
+    return np.stack(votes)
 
 
 def draw_task(

@@ -1,4 +1,4 @@
-"""Decision trees on quantiles of intervals, whose probabilities a classifier averages with those of its model.
+"""Decision trees on quantiles of intervals, whose predictions an estimator averages with those of its model.
 
 They see what a linear model of an embedding does not: single values, and classes that are not on two sides of a
 plane. scikit-learn grows them. Here they are arrays: a saved model executes nothing and does not depend on
@@ -15,9 +15,10 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from torch import Tensor
 
+from nutime.checks import check_arrays
 from nutime.data.series import Array, resample
 from nutime.finetune.linear import MAX_FEATURES, Float64, selected_features
 from nutime.model.quantiles import interval_quantiles, quantile_points, quantile_size
@@ -28,57 +29,116 @@ _TREES, _SHARE = 100, 0.1
 _MAX_SPLIT_VALUES = 2**20
 #: Values computed at a time, and those that trees are grown on: of very many series, a part of the features.
 _MEMORY_BUDGET, _MAX_VALUES = 2**20, 2**27
+#: Parts of the series that are left out in turn for the errors of numbers, and the trees grown without each.
+_PARTS, _TREES_PER_PART = 5, 40
+#: Numbers are rounded to multiples of this: their sums are then exact, and a rounding error decides no split.
+_TARGET_STEP = 2.0**-20
 #: The mean of two models that differ is less confident than it is right; chosen inside training splits.
 TEMPERATURE = 2 / 3
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
+class ForestReading:
+    """How trees read series: with how many points, and standardised, since features are compared in float32.
+
+    Attributes:
+        points: of each series.
+        center, scale: of the training values, ``(channels,)``.
+    """
+
+    points: int
+    center: Float64
+    scale: Float64
+
+    @classmethod
+    def choose(cls, series: Sequence[Array]) -> Self:
+        """Return the reading for training series."""
+        points = quantile_points(float(np.median([values.shape[-1] for values in series])))
+        return cls(points, *_center_and_scale(series))
+
+    @property
+    def size(self) -> int:
+        """The number of features."""
+        return quantile_size(self.points, len(self.center))
+
+    def features(self, series: Sequence[Array]) -> Iterator[NDArray[np.float32]]:
+        """Yield the features of some series at a time."""
+        center, scale = torch.from_numpy(self.center), torch.from_numpy(self.scale)
+        chunk_size = max(1, _MEMORY_BUDGET // self.size)
+        for start in range(0, len(series), chunk_size):
+            batch = torch.from_numpy(resample(series[start : start + chunk_size], self.points))
+            yield forest_features(batch, center, scale).numpy()
+
+    def training_features(self, series: Sequence[Array]) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+        """Return the features that trees are grown on, and which of all they are."""
+        limit = min(self.size, MAX_FEATURES, max(1, _MAX_VALUES // len(series)))
+        selected = selected_features(self.size, limit)
+        return np.concatenate([part[:, selected] for part in self.features(series)]), selected
+
+
+@dataclass(frozen=True)
 class Forest:
-    """Extremely randomised trees: the probability of a class is the share of the trees that vote for it.
+    """Extremely randomised trees: the share of the trees that vote for a class, or the mean of their numbers.
 
     The nodes of all trees are numbered consecutively. A leaf is its own child.
 
     Attributes:
-        points: with how many points series are read.
-        n_classes: the number of classes.
+        reading: how series are read.
+        n_classes: the number of classes; 0 if numbers are predicted.
         depth: of the deepest tree.
-        center, scale: of the training values, ``(channels,)``: features are compared in float32.
         roots: the first node of each tree.
         feature, threshold: of each node; at most the threshold leads to the first of its two children.
         child: ``(nodes, 2)``.
-        vote: the class of a leaf.
+        vote: the class or the number of a leaf.
     """
 
-    points: int
+    reading: ForestReading
     n_classes: int
     depth: int
-    center: Float64
-    scale: Float64
     roots: NDArray[np.int32]
     feature: NDArray[np.int32]
     threshold: NDArray[np.float32]
     child: NDArray[np.int32]
-    vote: NDArray[np.int32]
+    vote: NDArray[np.int32] | Float64
 
     @classmethod
     def fit(
         cls, series: Sequence[Array], targets: NDArray[np.intp], sample_weight: Float64, n_classes: int
     ) -> Self:
-        """Grow trees; the result depends on nothing else."""
-        points = quantile_points(float(np.median([values.shape[-1] for values in series])))
-        center, scale = _center_and_scale(series)
-        size = quantile_size(points, len(center))
-        selected = selected_features(size, min(size, MAX_FEATURES, max(1, _MAX_VALUES // len(series))))
-        candidates = max(round(len(selected) ** 0.5), min(_SHARE * len(selected), _MAX_SPLIT_VALUES / len(series)))
-        features = np.concatenate([part[:, selected] for part in _features(series, points, center, scale)])
-        trees = ExtraTreesClassifier(
-            _TREES,
-            criterion="entropy",
-            max_features=max(1, int(candidates)),
-            random_state=0,
-            n_jobs=torch.get_num_threads(),
-        ).fit(features, targets, sample_weight)
+        """Grow trees for classes; the result depends on nothing else."""
+        reading = ForestReading.choose(series)
+        return cls.grow(reading, *reading.training_features(series), targets, sample_weight, n_classes)
+
+    @classmethod
+    def fit_numbers(
+        cls, series: Sequence[Array], targets: Float64, sample_weight: Float64
+    ) -> tuple[Self, Float64]:
+        """Grow trees for numbers of mean 0 and deviation 1; return them with errors for series left out.
+
+        For these errors the series are divided into parts, and each part is predicted by trees grown on the rest.
+        """
+        reading = ForestReading.choose(series)
+        features, selected = reading.training_features(series)
+        part = np.random.default_rng(0).permutation(len(targets)) % _PARTS
+        errors = np.empty(len(targets))
+        for left_out in (part == index for index in np.unique(part)):
+            trees = _grow(features[~left_out], targets[~left_out], sample_weight[~left_out], 0, _TREES_PER_PART)
+            errors[left_out] = targets[left_out] - trees.predict(features[left_out])
+        return cls.grow(reading, features, selected, targets, sample_weight, 0), errors
+
+    @classmethod
+    def grow(
+        cls,
+        reading: ForestReading,
+        features: NDArray[np.float32],
+        selected: NDArray[np.intp],
+        targets: NDArray[Any],
+        sample_weight: Float64,
+        n_classes: int,
+    ) -> Self:
+        """Grow trees on the selected features of series."""
+        trees = _grow(features, targets, sample_weight, n_classes, _TREES)
         grown = [tree.tree_ for tree in trees.estimators_]
         roots = np.cumsum([0, *(tree.node_count for tree in grown)])[:-1]
         feature, threshold, child, vote = [], [], [], []
@@ -88,18 +148,17 @@ class Forest:
             child.append(root + np.where(leaf[:, None], own[:, None], pair))
             feature.append(selected[np.where(leaf, 0, tree.feature)])
             threshold.append(_round_down(np.where(leaf, 0, tree.threshold)))
-            vote.append(trees.classes_[tree.value[:, 0].argmax(1)])
+            values = tree.value[:, 0]
+            vote.append(trees.classes_[values.argmax(1)].astype(np.int32) if n_classes else values[:, 0])
         return cls(
-            points,
+            reading,
             n_classes,
             max(tree.max_depth for tree in grown),
-            center,
-            scale,
             roots.astype(np.int32),
             np.concatenate(feature).astype(np.int32),
             np.concatenate(threshold),
             np.concatenate(child).astype(np.int32),
-            np.concatenate(vote).astype(np.int32),
+            np.concatenate(vote),
         )
 
     @classmethod
@@ -109,39 +168,59 @@ class Forest:
         Raises:
             ValueError: if the arrays are not those of a forest; a ``KeyError`` names what is missing.
         """
-        numbers = {name: int(arrays[name].item()) for name in ("points", "n_classes", "depth")}
-        attributes: dict[str, Any] = {field.name: arrays[field.name] for field in fields(cls)}
-        forest = cls(**(attributes | numbers))
-        nodes, points = len(forest.feature), forest.points
-        if points != quantile_points(points) or forest.n_classes != n_classes or not 0 <= forest.depth < nodes:
-            raise ValueError(f"a forest of {forest.n_classes} classes that reads {points} points")
-        shapes = {
-            "center": (n_channels,), "scale": (n_channels,), "roots": (len(forest.roots),), "feature": (nodes,),
-            "threshold": (nodes,), "child": (nodes, 2), "vote": (nodes,),
-        }  # fmt: skip
-        for name, shape in shapes.items():
-            if arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
-                raise ValueError(f"{name} is not finite or not of the shape {shape}")
-        size = quantile_size(points, n_channels)
-        limits = {"roots": nodes, "child": nodes, "feature": size, "vote": n_classes}
+        points, own_classes, depth = (int(arrays[name].item()) for name in ("points", "n_classes", "depth"))
+        nodes = len(arrays["feature"])
+        if points != quantile_points(points) or own_classes != n_classes or not 0 <= depth < nodes:
+            raise ValueError(f"a forest of {own_classes} classes that reads {points} points")
+        shapes = {"center": "c", "scale": "c", "roots": "t", "child": "np"}
+        shapes |= dict.fromkeys(("feature", "threshold", "vote"), "n")
+        check_arrays(arrays, shapes, c=n_channels, n=nodes, p=2)
+        reading = ForestReading(points, arrays["center"], arrays["scale"])
+        limits = {"roots": nodes, "child": nodes, "feature": reading.size}
+        if n_classes:
+            limits["vote"] = n_classes
         for name, limit in limits.items():
             if not len(arrays[name]) or arrays[name].min() < 0 or arrays[name].max() >= limit:
                 raise ValueError(f"{name} has values outside 0 … {limit - 1}")
-        return forest
+        return cls(reading, n_classes, depth, *(arrays[field.name] for field in fields(cls)[3:]))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all attributes by name."""
-        return {name: np.asarray(value) for name, value in asdict(self).items()}
+        attributes = asdict(self)
+        return {name: np.asarray(value) for name, value in (attributes.pop("reading") | attributes).items()}
 
-    @torch.inference_mode()
     def probabilities(self, series: Sequence[Array]) -> Float64:
         """Return ``(n, classes)``."""
-        parts = _features(series, self.points, self.center, self.scale)
-        return np.concatenate([self._votes(torch.from_numpy(part)).double().numpy() for part in parts])
+        return np.concatenate([self.votes(part) for part in self.reading.features(series)])
+
+    def numbers(self, series: Sequence[Array]) -> Float64:
+        """Return ``(n,)``."""
+        return np.concatenate([self.votes(part)[:, 0] for part in self.reading.features(series)])
+
+    @torch.inference_mode()
+    def votes(self, features: NDArray[np.float32]) -> Float64:
+        """Return the probabilities, or the numbers ``(n, 1)``, of series by all their features."""
+        votes: Float64 = self._votes(torch.from_numpy(features)).double().numpy()
+        return votes
 
     @cached_property
     def _votes(self) -> Votes:
         return Votes(self)
+
+
+def _grow(
+    features: NDArray[np.float32], targets: NDArray[Any], sample_weight: Float64, n_classes: int, n_trees: int
+) -> Any:
+    """Return scikit-learn's trees, for classes or for numbers."""
+    n_series, size = features.shape
+    candidates = max(round(size**0.5), min(_SHARE * size, _MAX_SPLIT_VALUES / n_series))
+    params = {"max_features": max(1, int(candidates)), "random_state": 0, "n_jobs": torch.get_num_threads()}
+    if n_classes:
+        trees = ExtraTreesClassifier(n_trees, criterion="entropy", **params)
+    else:
+        trees = ExtraTreesRegressor(n_trees, **params)
+        targets = _TARGET_STEP * np.round(targets / _TARGET_STEP)
+    return trees.fit(features, targets, sample_weight)
 
 
 def mean_logits(log_probabilities: Float64, forest: Float64) -> Float64:
@@ -153,7 +232,7 @@ def mean_logits(log_probabilities: Float64, forest: Float64) -> Float64:
 
 
 class Votes(torch.nn.Module):
-    """The probabilities of a forest as a function of features, ``(batch, …)`` float32."""
+    """The predictions of a forest as a function of features, ``(batch, …)`` float32."""
 
     roots: Tensor
     feature: Tensor
@@ -165,17 +244,18 @@ class Votes(torch.nn.Module):
         super().__init__()
         self.depth, self.n_classes = forest.depth, forest.n_classes
         for name in ("roots", "feature", "child", "vote"):
-            self.register_buffer(name, torch.from_numpy(np.array(getattr(forest, name), np.int64)))
+            dtype = np.float64 if name == "vote" and not forest.n_classes else np.int64
+            self.register_buffer(name, torch.from_numpy(np.array(getattr(forest, name), dtype)))
         self.register_buffer("threshold", torch.from_numpy(np.array(forest.threshold)))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return ``(batch, classes)``."""
+        """Return ``(batch, classes)`` probabilities, or ``(batch, 1)`` numbers."""
         node = self.roots.expand(features.shape[0], -1)
         for _ in range(self.depth):
             greater = features.gather(1, self.feature[node]) > self.threshold[node]
             node = self.child[node, greater.long()]
-        votes = self.vote[node].unsqueeze(-1) == torch.arange(self.n_classes)
-        return votes.float().mean(1)
+        votes = self.vote[node].unsqueeze(-1)
+        return (votes == torch.arange(self.n_classes)).float().mean(1) if self.n_classes else votes.mean(1)
 
 
 def forest_features(series: Tensor, center: Tensor, scale: Tensor) -> Tensor:
@@ -196,16 +276,6 @@ def _median_of_means(series: Iterable[Float64]) -> Float64:
     """Return one number per channel; series that are equal count once, as if they had a weight instead."""
     means = np.transpose([values.mean(axis=1) for values in series])
     return np.asarray(np.nan_to_num([np.median(np.unique(channel)) for channel in means]))
-
-
-def _features(
-    series: Sequence[Array], points: int, center: Float64, scale: Float64
-) -> Iterator[NDArray[np.float32]]:
-    """Yield the features of some series at a time."""
-    chunk_size = max(1, _MEMORY_BUDGET // quantile_size(points, len(center)))
-    for start in range(0, len(series), chunk_size):
-        batch = torch.from_numpy(resample(series[start : start + chunk_size], points))
-        yield forest_features(batch, torch.from_numpy(center), torch.from_numpy(scale)).numpy()
 
 
 def _round_down(thresholds: Float64) -> NDArray[np.float32]:

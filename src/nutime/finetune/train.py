@@ -53,7 +53,7 @@ from nutime.progress import Report, progress
 #: Training takes at least this many steps, however few the series.
 MIN_STEPS = 300
 #: With ``auto`` it takes this many epochs, but no more steps; chosen inside training splits.
-_AUTO_EPOCHS, _AUTO_STEPS = 100, 1500
+_AUTO_EPOCHS, _AUTO_STEPS = 60, 1500
 #: Evaluations at most where validation series are given: the paper's code has one after each of its 100 epochs.
 MAX_EVALUATIONS = 100
 #: Values that heads may read while they are fitted together.
@@ -111,7 +111,7 @@ class FinetuneConfig:
     Attributes:
         trained: ``all`` of the network, the ``head`` alone, or all of it from ``scratch``.
         n_estimators: models of the ensemble; their predictions are averaged.
-        epochs: passes over the training series; more if they are few, see :data:`MIN_STEPS`. ``auto`` is 100, and
+        epochs: passes over the training series; more if they are few, see :data:`MIN_STEPS`. ``auto`` is 60, and
             fewer if the series are many: no more than 1,500 steps.
         batch_size: series per step.
         learning_rate, weight_decay: of AdamW, with a linear warm-up over a tenth of the steps and cosine decay.

@@ -36,7 +36,7 @@ from sklearn.utils.extmath import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from nutime.atomic import replace_folder
-from nutime.checks import check_number
+from nutime.checks import check_arrays, check_number
 from nutime.data.series import Array, SeriesSet, is_frame, is_labelled
 from nutime.data.timeline import Times, parse_times
 from nutime.devices import usable_device
@@ -47,7 +47,6 @@ from nutime.estimators.storage import (
     DAMAGE,
     ENCODER,
     ENCODER_CONFIG,
-    check_arrays,
     check_names,
     decode_labels,
     encode_labels,

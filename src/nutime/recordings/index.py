@@ -25,7 +25,7 @@ from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import euclidean_distances
 
 from nutime.atomic import replace_folder
-from nutime.checks import check_number
+from nutime.checks import check_arrays, check_number
 from nutime.data.series import Array, SeriesSet, resample
 from nutime.devices import usable_device
 from nutime.documents import checksums, one_line, part_of, read_document
@@ -35,7 +35,6 @@ from nutime.estimators.storage import (
     DAMAGE,
     ENCODER,
     ENCODER_CONFIG,
-    check_arrays,
     check_names,
     read_arrays,
     write_arrays,
