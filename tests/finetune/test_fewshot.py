@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from nutime.data.series import as_series
 from nutime.encoder import NuTime
 from nutime.finetune import fewshot
 from nutime.finetune import train as trainer
@@ -45,6 +46,18 @@ def test_the_same_seed_gives_the_same_episodes_and_another_does_not(model, task)
     one, again, other = (few_shot(model, *task, seed=seed, **shots) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, again)
     assert not np.array_equal(one, other)
+
+
+def test_trees_of_a_task_are_grown_on_its_shots(three_classes):
+    X, y, X_test, _ = three_classes
+    targets = np.unique(y, return_inverse=True)[1]
+    rngs = [np.random.default_rng(seed) for seed in (0, 1)]
+    tasks = [fewshot.draw_task(targets, targets, 5, 2, rng) for rng in rngs]
+    votes = fewshot._forest_votes(as_series(X), as_series(X + X_test), targets, tasks)
+    assert votes.shape == (2, 90, 2)
+    np.testing.assert_allclose(votes.sum(-1), 1, atol=1e-6)
+    for (numbers, members), of_task in zip(tasks, votes, strict=True):
+        np.testing.assert_allclose(of_task[members], np.eye(2)[numbers[targets[members]]], atol=1e-6)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])

@@ -1,5 +1,7 @@
 """Trees on quantiles of intervals: what they learn, what has no effect on them, and how they are stored."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,8 +9,15 @@ from hypothesis import strategies as st
 
 from nutime.data.series import as_series
 from nutime.estimators.classifier import NuTimeClassifier
+from nutime.estimators.regressor import NuTimeRegressor
+from nutime.finetune import train as trainer
 from nutime.finetune.forest import TEMPERATURE, Forest, mean_logits
 from waves import refusal, waves
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch):
+    monkeypatch.setattr(trainer, "MIN_STEPS", 5)
 
 
 def fit(X, y, weights=None, n_classes=2):
@@ -135,6 +144,16 @@ def test_class_weights_count_for_the_forest_too(encoder):
     assert forest.probabilities(as_series(X))[0, 1] == 1
 
 
+def test_growing_trees_does_not_touch_the_warning_filters(monkeypatch):
+    def reset():
+        raise AssertionError("two threads at once would lose the filters")
+
+    monkeypatch.setattr(warnings, "resetwarnings", reset)
+    X, y = waves(12)
+    fit(X, y)
+    Forest.fit_numbers(as_series(X), y.astype(float), np.ones(12))
+
+
 def test_values_near_the_largest_float64_can_be_learned_from():
     X = [np.full(20, sign * 1.7e308) + np.zeros((1, 20)) for sign in (-1, 1)] * 3
     forest = fit(X, np.arange(6) % 2)
@@ -143,6 +162,74 @@ def test_values_near_the_largest_float64_can_be_learned_from():
 
 
 @pytest.mark.parametrize("value", [200, "no", None])
-def test_a_number_of_trees_is_not_taken_for_yes(encoder, value):
-    message = refusal(NuTimeClassifier(encoder=encoder, forest=value).fit, *waves(12))
+@pytest.mark.parametrize("estimator", [NuTimeClassifier, NuTimeRegressor])
+def test_a_number_of_trees_is_not_taken_for_yes(encoder, estimator, value):
+    message = refusal(estimator(encoder=encoder, forest=value).fit, *waves(12))
     assert message == f"forest must be True or False, got {value!r}"
+
+
+# ---- numbers ------------------------------------------------------------------------------------------
+
+
+def levels(n=40, seed=0):
+    """Return noise at different levels and, as targets, their standardised squares."""
+    rng = np.random.default_rng(seed)
+    level = rng.uniform(-2, 2, n)
+    squares = level**2
+    series = as_series([values + rng.normal(0, 0.1, 50) for values in level])
+    return series, (squares - squares.mean()) / squares.std()
+
+
+def test_numbers_that_no_plane_predicts_are_learned():
+    series, targets = levels(100)
+    forest, errors = Forest.fit_numbers(series[:70], targets[:70], np.ones(70))
+    new = targets[70:] - forest.numbers(series[70:])
+    assert np.mean(new**2) < 0.1
+    assert np.mean(errors**2) < 0.1
+
+
+def test_errors_are_of_trees_that_have_not_seen_the_series():
+    series = as_series(np.random.default_rng(0).standard_normal((30, 50)))
+    targets = np.random.default_rng(1).standard_normal(30)
+    forest, errors = Forest.fit_numbers(series, targets, np.ones(30))
+    np.testing.assert_allclose(forest.numbers(series), targets, atol=1e-5)
+    assert np.std(errors) > 0.8
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_neither_rounding_nor_order_of_the_series_decides_a_split(random):
+    series, targets = levels()
+    expected = Forest.fit_numbers(series, targets, np.ones(40))[0].numbers(series)
+    order = np.array(random.sample(range(40), 40))
+    shuffled = [series[index] for index in order]
+    rounded = targets[order] * (1 + 1e-13 * random.random())
+    found = Forest.fit_numbers(shuffled, rounded, np.ones(40))[0].numbers(series)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_two_series_are_enough_for_numbers():
+    series = as_series([np.zeros(20), np.ones(20)])
+    forest, errors = Forest.fit_numbers(series, np.array([-1.0, 1.0]), np.ones(2))
+    np.testing.assert_allclose(forest.numbers(series), [-1, 1])
+    np.testing.assert_allclose(errors, [-2, 2])
+
+
+def test_rebuilt_from_its_arrays_a_forest_predicts_the_same_numbers():
+    series, targets = levels()
+    forest = Forest.fit_numbers(series, targets, np.ones(40))[0]
+    again = Forest.from_arrays(forest.arrays(), 0, 1)
+    np.testing.assert_array_equal(again.numbers(series), forest.numbers(series))
+    damaged = forest.arrays() | {"vote": np.full_like(forest.vote, np.inf)}
+    assert refusal(Forest.from_arrays, damaged, 0, 1) == "vote has values that are not finite"
+
+
+@pytest.mark.parametrize("strategy", ["probe", "finetune"])
+def test_a_regressor_averages_its_model_and_its_forest(encoder, strategy):
+    X, y = levels()
+    params = {"epochs": 1, "random_state": 0}
+    both = NuTimeRegressor(strategy, encoder, **params).fit(X, y)
+    alone = NuTimeRegressor(strategy, encoder, forest=False, **params).fit(X, y)
+    assert alone.forest_ is None
+    trees = both.target_mean_ + both.target_scale_ * both.forest_.numbers(X)
+    np.testing.assert_allclose(both.predict(X), (alone.predict(X) + trees) / 2, atol=1e-6)

@@ -105,7 +105,7 @@ def _forest_votes(
     targets: NDArray[np.intp],
     tasks: list[tuple[NDArray[np.intp], NDArray[np.intp]]],
 ) -> Float64:
-    """Return ``(tasks, n, classes)``, the probabilities of the queries by trees grown on the shots of each task."""
+    """Return ``(tasks, n, classes)``, the probabilities of the queries by trees of each task."""
     reading = ForestReading.choose(series)  # trees are the same for any level and scale
     features, selected = reading.training_features(series)
     query_features = np.concatenate(list(reading.features(queries)))

@@ -8,14 +8,15 @@ scikit-learn's version, and a prediction can be traced.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+from sklearn.tree import ExtraTreeClassifier, ExtraTreeRegressor
 from torch import Tensor
 
 from nutime.checks import check_arrays
@@ -124,7 +125,7 @@ class Forest:
         errors = np.empty(len(targets))
         for left_out in (part == index for index in np.unique(part)):
             trees = _grow(features[~left_out], targets[~left_out], sample_weight[~left_out], 0, _TREES_PER_PART)
-            errors[left_out] = targets[left_out] - trees.predict(features[left_out])
+            errors[left_out] = targets[left_out] - np.mean([tree.predict(features[left_out]) for tree in trees], 0)
         return cls.grow(reading, features, selected, targets, sample_weight, 0), errors
 
     @classmethod
@@ -139,7 +140,7 @@ class Forest:
     ) -> Self:
         """Grow trees on the selected features of series."""
         trees = _grow(features, targets, sample_weight, n_classes, _TREES)
-        grown = [tree.tree_ for tree in trees.estimators_]
+        classes, grown = getattr(trees[0], "classes_", None), [tree.tree_ for tree in trees]
         roots = np.cumsum([0, *(tree.node_count for tree in grown)])[:-1]
         feature, threshold, child, vote = [], [], [], []
         for root, tree in zip(roots, grown, strict=True):
@@ -149,7 +150,7 @@ class Forest:
             feature.append(selected[np.where(leaf, 0, tree.feature)])
             threshold.append(_round_down(np.where(leaf, 0, tree.threshold)))
             values = tree.value[:, 0]
-            vote.append(trees.classes_[values.argmax(1)].astype(np.int32) if n_classes else values[:, 0])
+            vote.append(values[:, 0] if classes is None else classes[values.argmax(1)].astype(np.int32))
         return cls(
             reading,
             n_classes,
@@ -210,17 +211,26 @@ class Forest:
 
 def _grow(
     features: NDArray[np.float32], targets: NDArray[Any], sample_weight: Float64, n_classes: int, n_trees: int
-) -> Any:
-    """Return scikit-learn's trees, for classes or for numbers."""
+) -> list[Any]:
+    """Return scikit-learn's trees, for classes or for numbers: those of its forest with ``random_state=0``.
+
+    The forest itself is not used because each of its threads resets the warning filters of the process for a
+    moment, and two threads at once can lose them.
+    """
     n_series, size = features.shape
     candidates = max(round(size**0.5), min(_SHARE * size, _MAX_SPLIT_VALUES / n_series))
-    params = {"max_features": max(1, int(candidates)), "random_state": 0, "n_jobs": torch.get_num_threads()}
-    if n_classes:
-        trees = ExtraTreesClassifier(n_trees, criterion="entropy", **params)
-    else:
-        trees = ExtraTreesRegressor(n_trees, **params)
+    make = partial(ExtraTreeClassifier, criterion="entropy") if n_classes else ExtraTreeRegressor
+    if not n_classes:
         targets = _TARGET_STEP * np.round(targets / _TARGET_STEP)
-    return trees.fit(features, targets, sample_weight)
+
+    def grow(seed: int) -> Any:
+        tree = make(max_features=max(1, int(candidates)), random_state=seed)
+        return tree.fit(features, targets, sample_weight, check_input=False)
+
+    random = np.random.RandomState(0)
+    seeds = [random.randint(np.iinfo(np.int32).max) for _ in range(n_trees)]
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        return list(pool.map(grow, seeds))
 
 
 def mean_logits(log_probabilities: Float64, forest: Float64) -> Float64:
