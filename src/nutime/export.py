@@ -185,8 +185,7 @@ def _plan_regressor(regressor: NuTimeRegressor) -> Plan:
         with suppress(ValueError):  # too few series for it
             widths[str(coverage)] = regressor.interval_half_width(coverage)
     about = {"pool": pool, "target": getattr(regressor, "target_name_", None), "interval_half_widths": widths}
-    numbers = _Numbers(heads, regressor.forest_, regressor.target_mean_, regressor.target_scale_)
-    return Plan(_Graph(numbers, torch.float64), channels, ["prediction"], about)
+    return Plan(_Graph(_Numbers(heads, regressor), torch.float64), channels, ["prediction"], about)
 
 
 # ---- the network -----------------------------------------------------------------------------------------
@@ -345,23 +344,26 @@ class _Classes(nn.Module):
 
 
 class _Numbers(nn.Module):
-    """Mean number over all heads, averaged with a forest's; there are as many probes as other heads."""
+    """Mean number over all heads, averaged with that of trees; there are as many probes as other heads."""
 
     mean: Tensor
     scale: Tensor
+    weight: Tensor
 
-    def __init__(self, heads: Sequence[_Heads], forest: Forest | None, mean: float, scale: float) -> None:
+    def __init__(self, heads: Sequence[_Heads], regressor: NuTimeRegressor) -> None:
         super().__init__()
         self.heads = nn.ModuleList(heads)
+        forest = regressor.forest_ if regressor.forest_weight_ else None
         self.trees = None if forest is None else _Trees(forest)
         # Not as floats, which the exporter writes in single precision.
-        self.register_buffer("mean", _float64(mean))
-        self.register_buffer("scale", _float64(scale))
+        self.register_buffer("mean", _float64(regressor.target_mean_))
+        self.register_buffer("scale", _float64(regressor.target_scale_))
+        self.register_buffer("weight", _float64(regressor.forest_weight_))
 
     def forward(self, series: _Series) -> Tensor:
         numbers = torch.cat([heads(series) for heads in self.heads]).mean(0)
         if self.trees is not None:
-            numbers = (numbers + self.trees(series)) / 2
+            numbers = (1 - self.weight) * numbers + self.weight * self.trees(series)
         numbers = numbers.squeeze(-1)
         return self.mean + self.scale * numbers
 

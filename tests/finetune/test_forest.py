@@ -232,4 +232,7 @@ def test_a_regressor_averages_its_model_and_its_forest(encoder, strategy):
     alone = NuTimeRegressor(strategy, encoder, forest=False, **params).fit(X, y)
     assert alone.forest_ is None
     trees = both.target_mean_ + both.target_scale_ * both.forest_.numbers(X)
-    np.testing.assert_allclose(both.predict(X), (alone.predict(X) + trees) / 2, atol=1e-6)
+    weight = both.forest_weight_
+    assert 0.5 < weight <= 1
+    np.testing.assert_allclose(both.predict(X), (1 - weight) * alone.predict(X) + weight * trees, atol=1e-6)
+    assert both.interval_half_width() < alone.interval_half_width()

@@ -24,7 +24,7 @@ from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune, seed_fr
 from nutime.model.reading import AUTO, Length
 
 #: The fitted state beside the model.
-_STATE = ("target_mean_", "target_scale_", "residuals_", "residual_weights_")
+_STATE = ("target_mean_", "target_scale_", "residuals_", "residual_weights_", "forest_weight_")
 
 
 class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
@@ -50,7 +50,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         batch_size: for ``finetune``: series per step.
         learning_rate: for ``finetune``: peak learning rate of AdamW, with linear warm-up and cosine decay.
         forest: whether the predictions are averaged with those of decision trees on quantiles of intervals
-            (:mod:`nutime.finetune.forest`).
+            (:mod:`nutime.finetune.forest`), weighted such that the errors for series left out are smallest.
         random_state: seed of ``finetune``; ``probe`` is deterministic.
         verbose: whether ``fit`` shows a progress bar; or a callable that receives (done, total).
         device: ``auto`` is CUDA if there is one, else the CPU, and an encoder object's own device.
@@ -58,6 +58,8 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
     Attributes:
         model_: the fitted probe or ensemble, for standardised targets.
         forest_: the fitted trees, for standardised targets, or None.
+        forest_weight_: the weight of their predictions, 0 to 1; 0.5 beside a single fine-tuned model, whose errors
+            for series left out are not known.
         target_mean_, target_scale_: mean and standard deviation of the targets.
         residuals_, residual_weights_: absolute errors for series that neither the model (of ``finetune``: one of
             its models) nor the trees were trained on, in ascending order, and the weights of these series.
@@ -74,6 +76,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
     target_scale_: float
     residuals_: Float64
     residual_weights_: Float64
+    forest_weight_: float
     target_name_: str
     _fitted = ("model_", *_STATE)
 
@@ -129,10 +132,11 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
             self.model_, errors = LinearProbe.fit_numbers(embedding, targets, weights, kinds)
         else:
             errors = self._finetune(given, targets, weights, config)
-        self.forest_ = None
+        self.forest_, self.forest_weight_ = None, 0.0
         if self.forest:
             self.forest_, left_out = Forest.fit_numbers(series_of(given), targets, weights)
-            errors = (errors + left_out) / 2 if len(errors) else errors
+            self.forest_weight_ = _best_weight(errors, left_out, weights) if len(errors) else 0.5
+            errors = self._averaged(errors, left_out) if len(errors) else errors
         order = np.argsort(np.abs(errors))
         self.residuals_ = np.abs(errors)[order] * self.target_scale_
         self.residual_weights_ = weights[order]
@@ -169,9 +173,13 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
             numbers = self._probe_outputs(self.model_, given)[:, 0]
         else:
             numbers = self.model_.numbers(self.encoder_, series_of(given), self._probe_embedding(given)).mean(0)
-        if self.forest_ is not None:
-            numbers = (numbers + self.forest_.numbers(series_of(given))) / 2
+        if self.forest_ is not None and self.forest_weight_:
+            numbers = self._averaged(numbers, self.forest_.numbers(series_of(given)))
         return np.asarray(self.target_mean_ + self.target_scale_ * numbers)
+
+    def _averaged(self, model: Float64, forest: Float64) -> Float64:
+        """Return the weighted mean of what the model and the trees predict, or of their errors."""
+        return (1 - self.forest_weight_) * model + self.forest_weight_ * forest
 
     def explain(self, X: SeriesLike | EmbeddedSeries) -> list[Float64]:
         """Return what every point contributes to the predicted number of each series, ``(channels, length)`` each.
@@ -213,7 +221,8 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
 
     def _restore(self, arrays: Arrays) -> None:
         super()._restore({name: array for name, array in arrays.items() if name not in _STATE})
-        shapes = {"target_mean_": "", "target_scale_": "", "residuals_": "n", "residual_weights_": "n"}
+        arrays = {"forest_weight_": np.zeros(()), **arrays}  # regressors before format 5 have no trees
+        shapes = dict.fromkeys(_STATE, "") | {"residuals_": "n", "residual_weights_": "n"}
         state = {name: arrays[name] if axes else arrays[name].reshape(()) for name, axes in shapes.items()}
         check_arrays(state, shapes)
         for name, array in state.items():
@@ -260,6 +269,13 @@ def _mean_and_scale(targets: Float64, weights: Float64) -> tuple[float, float]:
     if not largest:
         return float(mean), 1.0
     return float(mean), float(largest * np.sqrt(np.average(((targets - mean) / largest) ** 2, weights=weights)))
+
+
+def _best_weight(model: Float64, forest: Float64, weights: Float64) -> float:
+    """Return the weight of the trees for which the mean of both errors has the smallest sum of squares."""
+    difference = model - forest
+    squares = weights @ difference**2
+    return float(np.clip(weights @ (model * difference) / squares, 0, 1)) if squares else 0.0
 
 
 def _left_out(n_series: int, n_models: int, seed: int) -> NDArray[np.intp]:
