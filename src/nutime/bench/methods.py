@@ -135,11 +135,10 @@ class FewShot(SingleRun):
     encoder: NuTime
     shots: int = 5
     episodes: int = 100
-    forest: bool = True
     params: Config = field(default_factory=dict)
 
     def _run(self, dataset: Dataset) -> tuple[Scores, Config]:
-        own = {"shots": self.shots, "episodes": self.episodes, "seed": self.seed, "forest": self.forest}
+        own = {"shots": self.shots, "episodes": self.episodes, "seed": self.seed, "forest": True}
         params = {**own, **self.params}
         accuracies = few_shot(self.encoder, *dataset, **params)
         return {"accuracy": float(accuracies.mean()), "accuracy_deviation": float(accuracies.std())}, params
