@@ -79,8 +79,9 @@ class NuTime(NuTimeNetwork):
                 windows); the encoder's own length unless given. ``auto`` is the encoder's own length too, but
                 series of more than 16 times that are in addition read in pieces, so that a short event is
                 visible, and the vectors are three times as long. Where ``pool`` or ``length`` is ``auto``, the
-                median length of ``X`` decides.
-            reading: pool, length and pieces chosen before, instead of ``pool`` and ``length``.
+                median length of ``X`` decides. Convolutions of several channels read each in units of its median
+                standard deviation over ``X``.
+            reading: chosen before, instead of ``pool`` and ``length``.
             batch_size: series per forward pass; it changes speed and memory, not the result.
             verbose: True shows a progress bar; a callable receives (series done, series in total).
         """
@@ -115,11 +116,12 @@ class NuTime(NuTimeNetwork):
     def convolutions(self, series: list[Array], reading: Reading) -> NDArray[np.float32]:
         """Return the features of random convolutions."""
         points, kernels = reading.convolved, random_kernels(len(series[0]), reading.groups)
+        scales = torch.tensor(reading.scales, dtype=torch.float64, device=self.device) if reading.scales else None
         chunks = -(-len(series) * points // _CONVOLVED)
         parts, size = [], -(-len(series) // chunks)
         for start in range(0, len(series), size):
             batch = torch.from_numpy(resample(series[start : start + size], points))
-            parts.append(convolve(batch.to(self.device), kernels).cpu().numpy())
+            parts.append(convolve(batch.to(self.device), kernels, scales).cpu().numpy())
         return np.concatenate(parts)
 
     def _vectors(self, batch: torch.Tensor, reading: Reading) -> torch.Tensor:

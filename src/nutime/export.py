@@ -206,6 +206,8 @@ class _OnnxLayer(Layer):
 class _Embedding(nn.Module):
     """Embedding ``(batch, d)`` of series, as by :meth:`nutime.NuTime.embed`."""
 
+    scales: Tensor | None
+
     def __init__(
         self, config: NuTimeConfig, weights: Mapping[str, Tensor], reading: Reading, channels: int = 0
     ) -> None:
@@ -216,6 +218,7 @@ class _Embedding(nn.Module):
         self.encoder.load_state_dict(weights)
         kernels = random_kernels(channels, reading.groups) if reading.convolved else []
         self.kernels = nn.ParameterList(nn.Parameter(matrix, requires_grad=False) for matrix in kernels)
+        self.register_buffer("scales", _float64(reading.scales) if reading.scales else None)
 
     def forward(self, series: _Series) -> Tensor:
         resized = series.resized(self.reading.points)
@@ -224,7 +227,7 @@ class _Embedding(nn.Module):
         vectors = self.encoder.vectors(resized, self.reading).reshape(series.values.shape[0], -1)
         if not self.reading.convolved:
             return vectors
-        convolved = convolve(series.resized(self.reading.convolved), list(self.kernels))
+        convolved = convolve(series.resized(self.reading.convolved), list(self.kernels), self.scales)
         return torch.cat([vectors, convolved], dim=1)
 
 

@@ -14,9 +14,9 @@ def flat(*series):
     return FlatSeries(values, lengths.cumsum(0) - lengths, lengths)
 
 
-def crop_one(series, index, begin, share, points, samples=1):
+def crop_one(series, index, begin, share, points, samples=1, warp=None):
     chosen, begins, shares = torch.tensor([index]), torch.tensor([begin]), torch.tensor([share])
-    return crop(series, chosen, begins, shares, points, samples)[0]
+    return crop(series, chosen, begins, shares, points, samples, None if warp is None else torch.tensor([warp]))[0]
 
 
 @given(st.integers(1, 300), st.integers(0, 300), st.sampled_from([1, 4]))
@@ -53,3 +53,19 @@ def test_begin_moves_the_crop_from_left_to_right(begin, first, last):
 
 def test_constants_stay_constant():
     assert (crop_one(flat([0.1] * 7), 0, 0.37, 0.83, 512) == torch.tensor(0.1)).all()
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=4), st.floats(0, 1), st.floats(0.1, 1))
+def test_warped_time_never_runs_backwards_and_stays_within_the_crop(warp, begin, share):
+    ramp = torch.arange(1000.0)
+    straight = crop_one(flat(ramp), 0, begin, share, 100)
+    warped = crop_one(flat(ramp), 0, begin, share, 100, warp=warp)
+    assert (warped.diff() >= -1e-3).all()
+    assert warped.min() >= straight.min() - 10 * share
+    assert warped.max() <= straight.max() + 10 * share
+
+
+def test_a_warp_makes_time_run_faster_at_first_and_slower_later():
+    warped = crop_one(flat(torch.arange(1000.0)), 0, 0.0, 1.0, 100, warp=[1.0]).diff()
+    assert warped[:10].mean() > 15
+    assert warped[-10:].mean() < 5

@@ -1,4 +1,4 @@
-"""Writes ``data/v4``: estimators saved in format 4, with their predictions then; so were ``v1`` to ``v3``.
+"""Writes ``data/v5``: estimators saved in format 5, with their predictions then; so were ``v1`` to ``v4``.
 
 The folders are never written again: every later version must read them as they are. Before a new format begins,
 change the name here and run ``python tests/estimators/older_formats.py``.
@@ -19,7 +19,7 @@ from nutime.estimators.regressor import NuTimeRegressor
 from nutime.model.config import NuTimeConfig
 
 FOLDER = Path(__file__).parent / "data"
-NEWEST = FOLDER / "v4"
+NEWEST = FOLDER / "v5"
 ANSWERS = {
     "classifier": ("predict", "predict_proba"),
     "clusterer": ("predict", "transform"),
@@ -32,6 +32,8 @@ NUMBERS = {
     "regressor": ("predict", "predict_interval"),
     "finetuned-regressor": ("predict", "predict_interval"),
 }
+#: Since format 5: a classifier of two channels.
+CHANNELS = {"channels": ("predict", "predict_proba")}
 
 
 def series():
@@ -41,6 +43,11 @@ def series():
         np.sin((1 + index % 2) * np.linspace(0, 9, length)) + 0.1 * index for index, length in enumerate(lengths)
     ]
     return waves, np.array(["slow", "fast"])[np.arange(12) % 2]
+
+
+def with_two_channels(X):
+    """Return series of which the second channel has another scale than the first, and another one in each series."""
+    return [np.stack([wave, (1 + index % 5) * wave[::-1] ** 2]) for index, wave in enumerate(X)]
 
 
 def write() -> None:
@@ -68,6 +75,9 @@ def write() -> None:
     for name, estimator in (estimators | regressors).items():
         estimator.fit(X, np.arange(12.0) if name in regressors else y).save(NEWEST / name)
         answers[name] = {method: getattr(estimator, method)(X).tolist() for method in (ANSWERS | NUMBERS)[name]}
+    classifier, X = NuTimeClassifier(encoder=encoder), with_two_channels(X)
+    classifier.fit(X, y).save(NEWEST / "channels")
+    answers["channels"] = {method: getattr(classifier, method)(X).tolist() for method in CHANNELS["channels"]}
     (NEWEST / "answers.json").write_text(json.dumps(answers) + "\n", encoding="utf-8")
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from older_formats import ANSWERS, FOLDER, NUMBERS, series
+from older_formats import ANSWERS, CHANNELS, FOLDER, NUMBERS, series, with_two_channels
 from safetensors.numpy import load_file, save
 from sklearn.base import clone
 
@@ -176,7 +176,14 @@ def test_labels_that_json_cannot_hold_are_refused(encoder, tmp_path):
 def test_a_newer_format_is_refused(copy):
     edit(copy, format=storage.FORMAT + 1)
     message = refusal(storage.load, copy)
-    assert message.endswith("format 6 is newer than this nutime reads (5); update nutime")
+    assert message.endswith("format 7 is newer than this nutime reads (6); update nutime")
+
+
+@pytest.mark.parametrize("scales", [[1.0, 2.0], [0.0], [float("inf")], ["1"], 1.0])
+def test_scales_that_are_not_those_of_the_channels_are_refused(copy, scales):
+    reading = json.loads((copy / "estimator.json").read_text())["reading"]
+    edit(copy, reading=reading | {"scales": scales})
+    assert "estimator.json" in refusal(storage.load, copy)
 
 
 @pytest.mark.parametrize("name", ["estimator.json", "estimator.safetensors", "encoder/model.safetensors"])
@@ -330,7 +337,7 @@ def test_models_of_the_first_release_predict_as_then_for_series_that_are_not_shr
 
 
 @pytest.mark.parametrize("name", list(ANSWERS))
-@pytest.mark.parametrize("version", ["v2", "v3", "v4"])
+@pytest.mark.parametrize("version", ["v2", "v3", "v4", "v5"])
 def test_models_of_older_formats_predict_as_then(name, version):
     _assert_answers(storage.load(FOLDER / version / name), series()[0], version, name)
 
@@ -340,11 +347,18 @@ def test_regressors_of_older_formats_predict_as_then(name):
     loaded = storage.load(FOLDER / "v4" / name)
     assert not loaded.forest
     _assert_answers(loaded, series()[0], "v4", name)
+    _assert_answers(storage.load(FOLDER / "v5" / name), series()[0], "v5", name)
+
+
+def test_channels_had_a_scale_of_their_own_before_format_6():
+    loaded = storage.load(FOLDER / "v5" / "channels")
+    assert loaded.reading_.scales == ()
+    _assert_answers(loaded, with_two_channels(series()[0]), "v5", "channels")
 
 
 def _assert_answers(loaded, X, version, name):
     then = json.loads((FOLDER / version / "answers.json").read_text())[name]
-    assert then.keys() == set((ANSWERS | NUMBERS)[name])
+    assert then.keys() == set((ANSWERS | NUMBERS | CHANNELS)[name])
     for method, answer in then.items():
         now = getattr(loaded, method)(X)
         if now.dtype.kind == "f":  # another machine rounds otherwise

@@ -56,12 +56,24 @@ def test_a_saved_ensemble_predicts_bit_for_bit_the_same(encoder, tmp_path):
     np.testing.assert_array_equal(NuTimeClassifier.load(tmp_path).predict_proba(X), fitted.predict_proba(X))
 
 
-def test_models_trained_together_end_where_they_would_alone(encoder):
-    X, y = waves()
+@pytest.mark.parametrize("channels", [1, 2])
+def test_models_trained_together_end_where_they_would_alone(encoder, channels):
+    X, y = waves(channels=channels)
     three, one = (classifier(encoder, n_estimators=count).fit(X, y) for count in (3, 1))
     together, alone = (np.exp(fitted.model_.log_probabilities(fitted.encoder_, X)) for fitted in (three, one))
     np.testing.assert_allclose(together[:1], alone, atol=1e-4)
     assert abs(together[1] - alone).max() > 1e-3
+
+
+def test_series_of_several_channels_are_mixed_with_their_targets(encoder):
+    X, y = waves(24, channels=2)
+    doubled = [values[:1].repeat(2, axis=0) for values in X]
+    one, two = (
+        classifier(encoder, epochs=40, learning_rate=0.01).fit(given, y).history_["loss"][-10:].mean()
+        for given in ([values[:1] for values in X], doubled)
+    )
+    assert one < 0.05  # of a target, all is learned
+    assert 0.2 < two < np.log(2)  # of a mixture of two, the share is unknown
 
 
 def test_before_any_step_a_model_answers_with_the_mean_of_two_probes(encoder):

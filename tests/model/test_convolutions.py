@@ -19,8 +19,9 @@ def walks(count, channels, points, seed=0):
     return torch.from_numpy(np.random.default_rng(seed).standard_normal((count, channels, points)).cumsum(-1))
 
 
-def features(series, groups=64):
-    return convolve(series, random_kernels(series.shape[1], groups))
+def features(series, groups=64, scales=None):
+    scales = None if scales is None else torch.tensor(scales, dtype=torch.float64)
+    return convolve(series, random_kernels(series.shape[1], groups), scales)
 
 
 @given(st.integers(1, 10**6), st.integers(1, 3))
@@ -33,6 +34,31 @@ def test_the_number_of_features_is_known_beforehand(length, channels):
 def test_level_and_scale_have_no_effect(scale, level):
     series = walks(4, 2, 120)
     torch.testing.assert_close(features(scale * series + level), features(series), atol=1e-3, rtol=0)
+
+
+@given(st.floats(-30, 30), st.floats(-30, 30))
+def test_with_scales_the_units_of_channels_and_the_scale_of_a_series_have_no_effect(unit, scale):
+    series, units = walks(4, 2, 120), torch.tensor([1.0, 10.0**unit], dtype=torch.float64)
+    expected = features(series, scales=[1.0, 1.0])
+    seen = features(10.0**scale * series * units[:, None], scales=units.tolist())
+    torch.testing.assert_close(seen, expected, atol=1e-3, rtol=0)
+
+
+def test_with_scales_it_counts_how_much_one_channel_varies_relative_to_another():
+    series = walks(1, 2, 80)
+    louder = series * torch.tensor([[1.0], [5.0]])
+    torch.testing.assert_close(features(louder), features(series), atol=1e-3, rtol=0)
+    assert not torch.allclose(features(louder, scales=[1, 1]), features(series, scales=[1, 1]), atol=0.05)
+
+
+def test_with_scales_a_constant_channel_adds_nothing_and_constant_series_are_finite():
+    series = walks(2, 2, 80)
+    series[0, 1] = 7
+    series[1] = 7
+    seen = features(series, scales=[1, 1])
+    assert seen.isfinite().all()
+    series[0, 1] = -3
+    torch.testing.assert_close(features(series, scales=[1, 1]), seen)
 
 
 @pytest.mark.parametrize("points", [9, 100])

@@ -57,6 +57,22 @@ def test_long_series_are_read_in_pieces_unless_a_length_is_given():
     assert Reading.choose(TINY, "mean", 2 * OWN, long) == Reading("mean", 2 * OWN)
 
 
+def test_several_channels_have_the_median_deviation_of_series_that_vary_as_units_of_convolutions():
+    alternating = np.tile([-1.0, 1.0], 10)
+    both = [np.stack([scale * alternating, 3 * (scale > 1) * alternating, np.zeros(20)]) for scale in (1, 2, 9)]
+    both += both[:1]  # the same series again counts once
+    assert Reading.choose(TINY, "auto", "auto", both).scales == (2, 3, 1)
+    assert Reading.choose(TINY, "auto", 2 * OWN, both).scales == (2, 3, 1)
+    assert Reading.choose(TINY, "mean", "auto", both).scales == ()
+    assert Reading.choose(TINY, "auto", "auto", [values[:1] for values in both]).scales == ()
+
+
+def test_channels_near_the_largest_float_have_finite_units():
+    extreme = [np.tile([-1.7e308, 1.7e308], (2, 5))]
+    reading = Reading.choose(TINY, "auto", "auto", extreme)
+    assert reading.checked(TINY).scales == (np.finfo(np.float64).max,) * 2
+
+
 @given(st.integers(1, 10**9), st.sampled_from(["cls", "upper", "resolutions", "auto"]))
 def test_the_points_read_are_bounded(points, pool):
     reading = Reading.choose(TINY, pool, "auto", [np.broadcast_to(0.0, (1, points))])

@@ -6,6 +6,7 @@ There is no loader. All series are concatenated in one tensor on the device; a c
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -37,7 +38,15 @@ class FlatSeries:
         return len(self.starts)
 
 
-def crop(series: FlatSeries, index: Tensor, begin: Tensor, share: Tensor, points: int, samples: int = 1) -> Tensor:
+def crop(
+    series: FlatSeries,
+    index: Tensor,
+    begin: Tensor,
+    share: Tensor,
+    points: int,
+    samples: int = 1,
+    warp: Tensor | None = None,
+) -> Tensor:
     """Cut a stretch out of each chosen series and resize it.
 
     Positions are float32: good to a ten-thousandth of a point in series of a thousand points.
@@ -49,6 +58,8 @@ def crop(series: FlatSeries, index: Tensor, begin: Tensor, share: Tensor, points
         share: ``(batch,)`` in (0, 1]: the share of the series it covers.
         points: the length to resize to.
         samples: values averaged per point where the stretch is shrunk, against aliasing.
+        warp: ``(batch, waves)`` in [−1, 1]: amplitudes of half sine waves by which time runs faster or slower
+            within the stretch, never backwards.
 
     Returns:
         ``(batch, points)``.
@@ -57,6 +68,10 @@ def crop(series: FlatSeries, index: Tensor, begin: Tensor, share: Tensor, points
     extent = length * share.float()[:, None]
     first = (length - extent) * begin.float()[:, None]
     grid = (torch.arange(points, device=index.device) + 0.5) / points
+    if warp is not None:
+        frequency = math.pi * torch.arange(1, 1 + warp.shape[1], device=index.device)
+        waves = torch.sin(frequency[:, None] * grid) / (warp.shape[1] * frequency[:, None])
+        grid = grid + warp.float() @ waves
     position = first + extent * grid - 0.5
     if samples > 1:
         offset = (torch.arange(samples, device=index.device) + 0.5) / samples - 0.5

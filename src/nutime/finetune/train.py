@@ -266,6 +266,8 @@ class _Training:
         self.members, self.first_model = members, first_model
         self.device, self.n_models = encoder.device, len(members)
         self.network = encoder.config.replace(channels=len(data.series[0]))
+        # How several channels are combined begins at random and is overfitted most; numbers may be speeds.
+        self.augmented = self.network.channels > 1 and data.class_weight is not None
         self.batches = -(-members.shape[1] // config.batch_size)
         epochs = min(_AUTO_EPOCHS, -(-_AUTO_STEPS // self.batches)) if config.epochs == AUTO else config.epochs
         self.epochs = max(epochs, -(-MIN_STEPS // self.batches))
@@ -392,26 +394,38 @@ class _Training:
         for number, rows in enumerate(batch.chunk(-(-batch.shape[1] // self.chunk_size), dim=1)):
             chunk_seeds = seeds + number
             noise = Noise(chunk_seeds[:, None], row_names(rows.shape[1], self.device))
-            views = self._crop(self.flat, rows, *noise.stretch(self.config.smallest_crop))
+            views = self._crop(rows, noise)
+            share = noise.mixture().to(views) if self.augmented else None
+            if share is not None:  # another series of the chunk is mixed in, in inputs and losses alike
+                views = share[..., None, None] * views + (1 - share[..., None, None]) * views.roll(1, dims=1)
             state = in_training_precision(self.trained | self.fixed)
             compiled = self.config.compiled and rows.shape[1] == self.config.batch_size
-            outputs = training_outputs(self.network, state, views, chunk_seeds, compiled=compiled).flatten(0, 1)
-            targets, weights = (values.gather(1, rows).flatten() for values in (self.targets, self.weights))
-            if targets.is_floating_point():
-                losses = (outputs[:, 0] - targets).square()
-            else:
-                losses = F.cross_entropy(outputs, targets, reduction="none")
-            loss = (losses * weights).sum() / batch.shape[1]
+            outputs = training_outputs(self.network, state, views, chunk_seeds, compiled=compiled)
+            losses = self._losses(outputs, rows)
+            if share is not None:
+                losses = share * losses + (1 - share) * self._losses(outputs, rows.roll(1, dims=1))
+            loss = losses.sum() / batch.shape[1]
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach() / self.n_models
         return total
 
-    def _crop(self, flat: FlatSeries, rows: Tensor, begin: Tensor, share: Tensor) -> Tensor:
+    def _losses(self, outputs: Tensor, rows: Tensor) -> Tensor:
+        """Return the weighted losses ``(models, batch)`` for the targets of some series."""
+        targets, weights = (values.gather(1, rows) for values in (self.targets, self.weights))
+        if targets.is_floating_point():
+            return weights * (outputs[..., 0] - targets).square()
+        return weights * F.cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="none").view_as(weights)
+
+    def _crop(self, rows: Tensor, noise: Noise) -> Tensor:
         """Return ``(models, batch, channels, length)``, the same crop for all channels of a series."""
         channels, length = self.network.channels, points_for(self.network, POOL)
         index = (rows[..., None] * channels + torch.arange(channels, device=self.device)).flatten()
-        begin, share = (draw.flatten().repeat_interleave(channels) for draw in (begin, share))
-        return crop(flat, index, begin, share, length, SHRINK_SAMPLES).view(*rows.shape, channels, length)
+        begin, share = (
+            draw.flatten().repeat_interleave(channels) for draw in noise.stretch(self.config.smallest_crop)
+        )
+        warp = noise.warp().flatten(0, 1).repeat_interleave(channels, dim=0) if self.augmented else None
+        views = crop(self.flat, index, begin, share, length, SHRINK_SAMPLES, warp)
+        return views.view(*rows.shape, channels, length)
 
     def state(self) -> State:
         """Return the current parameters and buffers of all models."""

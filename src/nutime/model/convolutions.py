@@ -2,7 +2,8 @@
 
 They are those of Hydra (Dempster, Schmidt and Webb, 2023): at each of several dilations, random kernels compete in
 groups. For each kernel, the responses at the points where it has the highest one of its group are summed, and the
-points where it has the lowest one are counted. The kernels of a group read the same random mixture of channels.
+points where it has the lowest one are counted. The kernels of a group read the same random mixture of channels,
+which are brought to a common scale before.
 """
 
 from __future__ import annotations
@@ -41,16 +42,24 @@ def convolution_size(points: int, groups: int) -> int:
     return 2 * groups * _KERNELS * len(_dilations(points))
 
 
-def convolve(series: Tensor, kernels: Sequence[Tensor]) -> Tensor:
+def convolve(series: Tensor, kernels: Sequence[Tensor], scales: Tensor | None = None) -> Tensor:
     """Return ``(batch, features)`` of series ``(batch, channels, points)``, whatever their level and scale.
 
     Args:
         series: the series.
         kernels: as :func:`random_kernels` returns them for this number of channels.
+        scales: ``(channels,)`` float64, the unit of each channel: a series then has one scale, and its channels
+            keep their relations. Without them each channel has its own.
     """
-    shape = window_statistics(series).shape
+    statistics = window_statistics(series)
+    shape, tiny = statistics.shape, torch.finfo(torch.float32).tiny
     # Again, because the ε of windows damps series of small scale.
     shape = (shape / shape.std(-1, keepdim=True).clamp(min=torch.finfo(shape.dtype).tiny)).float()
+    if scales is not None:
+        relative = statistics.std.double() / scales
+        relative = relative / relative.amax(1, keepdim=True).clamp(min=tiny)  # squares do not overflow
+        relative = relative / relative.square().mean(1, keepdim=True).sqrt().clamp(min=tiny)
+        shape = shape * relative.float()[..., None]
     shape = shape.transpose(0, 1)  # (channels, batch, points): one matrix product for the whole batch
     batch, points = shape.shape[1:]
     features = []

@@ -19,7 +19,7 @@ from nutime.model.hashing import decide, hash32, kept_factor
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 _SITES = 32  # keys computed together
-_BEGIN, _SHARE = 1003, 1004  # beyond the sites of dropout
+_BEGIN, _SHARE, _MIXTURE, _WAVES = 1003, 1004, 1005, (1006, 1007, 1008)  # beyond the sites of dropout
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,14 @@ class Noise:
     def stretch(self, smallest: float) -> tuple[Tensor, Tensor]:
         """Return the start and the share of a random crop per row, as arguments of ``data.crops.crop``."""
         return self.uniform(_BEGIN), smallest + (1 - smallest) * self.uniform(_SHARE)
+
+    def warp(self) -> Tensor:
+        """Return ``(rows, waves)`` random amplitudes, the argument ``warp`` of ``data.crops.crop``."""
+        return torch.stack([2 * self.uniform(site) - 1 for site in _WAVES], dim=-1)
+
+    def mixture(self) -> Tensor:
+        """Return the share of each row in its mixture with another one, in (0.5, 1]; mostly nearly 1."""
+        return 1 - self.uniform(_MIXTURE).square() / 2
 
     def drop(self, x: Tensor, rate: float, site: int) -> Tensor:
         """Apply dropout to ``(batch, ...)``."""

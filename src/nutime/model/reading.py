@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from nutime.checks import check_number
@@ -55,6 +56,8 @@ class Reading:
         pieces: into how many equal pieces a series is cut, to be read beside the whole; 0 for the whole alone.
         convolved: points of a series that random convolutions read; 0 for the network alone.
         groups: of random kernels.
+        scales: the unit of each of several channels for convolutions: the median standard deviation of the series
+            that the reading was chosen for. Empty: each channel of a series has its own scale.
     """
 
     pool: str
@@ -62,6 +65,7 @@ class Reading:
     pieces: int = 0
     convolved: int = 0
     groups: int = GROUPS
+    scales: tuple[float, ...] = ()
 
     @classmethod
     def choose(cls, config: NuTimeConfig, pool: str, length: Length, series: Sequence[NDArray[Any]]) -> Reading:
@@ -90,15 +94,16 @@ class Reading:
         check_pool(pool)
         convolved = convolution_points(typical) if pool in AUTO_POOLS else 0
         groups = convolution_groups(len(series[0]))
+        scales = _channel_scales(series) if convolved and len(series[0]) > 1 else ()
         pool = pool.removesuffix(_CONVOLUTIONS)
         if length is not None and length != AUTO:
-            return cls(pool, int(length), 0, convolved, groups).checked(config)
+            return cls(pool, int(length), 0, convolved, groups, scales).checked(config)
         own, pieces = points_for(config, pool), 0
         if short:
             own = math.ceil(own / 2 / config.window) * config.window
         if length == AUTO and typical > PIECES_FROM * config.length:
             pieces = min(MAX_PIECES * config.length // own, math.ceil(typical / own))
-        return cls(pool, own, pieces, convolved, groups)
+        return cls(pool, own, pieces, convolved, groups, scales)
 
     def checked(self, config: NuTimeConfig) -> Reading:
         """Return the reading if a network can read so; otherwise raise a ValueError."""
@@ -109,6 +114,8 @@ class Reading:
         check_number("pieces", self.pieces, f"[0, {MAX_PIECES}]", integer=True)
         check_number("convolved", self.convolved, f"[0, {MAX_POINTS}]", integer=True)
         check_number("groups", self.groups, f"[1, {MAX_GROUPS}]", integer=True)
+        for scale in self.scales:
+            check_number("scales", scale, "(0, inf)")
         return self
 
     @property
@@ -133,7 +140,19 @@ class Reading:
 
     def __str__(self) -> str:
         pieces = f" and {self.pieces} pieces" if self.pieces else ""
-        return f"pool {self.name} of {self.length} points{pieces}"
+        scales = f", channels in units of {', '.join(f'{scale:.4g}' for scale in self.scales)}" if self.scales else ""
+        return f"pool {self.name} of {self.length} points{pieces}{scales}"
+
+
+def _channel_scales(series: Sequence[NDArray[Any]]) -> tuple[float, ...]:
+    """Return the median standard deviation per channel, of series that vary in it; 1 if none does.
+
+    Series that are equal count once, as if they had a weight instead.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # of values near the largest float64
+        deviations = np.transpose([values.std(axis=1, dtype=np.float64) for values in series])
+    varying = (np.unique(channel[channel > 0]) for channel in np.nan_to_num(deviations))
+    return tuple(float(np.median(channel)) if len(channel) else 1.0 for channel in varying)
 
 
 def check_pool(how: str, pools: Sequence[str] = POOLS) -> None:
