@@ -46,7 +46,7 @@ def series():
 
 
 def with_two_channels(X):
-    """Return series of which the second channel has another scale than the first, and another one in each series."""
+    """Return series whose second channel has another scale than the first, not the same in all series."""
     return [np.stack([wave, (1 + index % 5) * wave[::-1] ** 2]) for index, wave in enumerate(X)]
 
 

@@ -221,7 +221,8 @@ class Finetune:
     """Fine-tuning: every model alone, and their ensemble.
 
     The schedule is fixed and the last state is the result. With ``selection="paper"`` the schedule is the paper's,
-    and the same training also gives each model's best epoch on the test split, as in the paper's tables.
+    and the same training also gives each model's best epoch on the test split, as in the paper's tables; without
+    trees, on which the epoch has no effect.
     """
 
     method: str
@@ -258,17 +259,19 @@ class Finetune:
         fitted = finetune(
             self.encoder, train, FinetuneConfig(**params), seed_from(self.seed), validation=validation
         )
-        params |= {"random_state": self.seed, "forest": self.forest}
-        votes = np.zeros((len(test.series), len(classes)))
-        if self.forest:
-            targets = train.targets.astype(np.intp)
-            votes = Forest.fit(train.series, targets, train.weights, len(classes)).probabilities(test.series)
+        params |= {"random_state": self.seed}
         for selection in self._selections():
             models = fitted.best if selection == "paper" and fitted.best else fitted.last
-            probabilities = np.exp(models.log_probabilities(self.encoder, test.series)) + votes
+            probabilities = np.exp(models.log_probabilities(self.encoder, test.series))
+            forest = self.forest and selection == "honest"
+            if forest:
+                targets = train.targets.astype(np.intp)
+                trees = Forest.fit(train.series, targets, train.weights, len(classes))
+                probabilities = probabilities + trees.probabilities(test.series)
             predictions = [*probabilities.argmax(-1), probabilities.mean(0).argmax(-1)]
             seconds = time.perf_counter() - start
-            config = {**params, "evaluations": MAX_EVALUATIONS} if selection == "paper" else params
+            evaluations = {"evaluations": MAX_EVALUATIONS} if selection == "paper" else {}
+            config = {**params, "forest": forest, **evaluations}
             for key, predicted in zip(self._of_selection(selection), predictions, strict=False):
                 scores = classification_scores(dataset.y_test, classes[predicted])
                 yield Evaluation(key, scores, seconds, config)

@@ -66,7 +66,7 @@ class EmbeddedSeries:
         embedding: ``(n, d)``; with many channels a fixed part of the embedding, as
             :func:`~nutime.finetune.linear.probe_features` describes.
         encoder: the encoder that computed it.
-        reading: the pool, length and pieces it was computed with.
+        reading: how the series were read.
         source: the series with the names of the input.
     """
 

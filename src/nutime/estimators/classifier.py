@@ -74,7 +74,7 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
             ``validation_score`` (accuracy), one value per epoch.
         n_epochs_: for ``finetune``: epochs trained.
         stopped_early_: for ``finetune``: whether training stopped before its last epoch.
-        reading_: pool, length and pieces, chosen by the series seen by ``fit`` and used for all later ones.
+        reading_: how series are read, chosen by the series seen by ``fit`` and used for all later ones.
         n_channels_in_: channels of the series seen by ``fit``.
         n_features_in_: columns of the table seen by ``fit``, if it was a table.
     """

@@ -44,7 +44,7 @@ class NuTimeClusterer(
         labels_: the cluster of each series seen by ``fit``.
         cluster_centers_: ``(clusters, d)``, in the space of standardised embeddings.
         silhouette_: mean silhouette of the series seen by ``fit``; NaN where it is not defined.
-        reading_: pool, length and pieces, chosen by the series seen by ``fit`` and used for all later ones.
+        reading_: how series are read, chosen by the series seen by ``fit`` and used for all later ones.
         n_channels_in_: channels of the series seen by ``fit``.
         n_features_in_: columns of the table seen by ``fit``, if it was a table.
     """

@@ -55,7 +55,7 @@ class NuTimeDetector(OutlierMixin, StandardisedEstimator):  # type: ignore[misc]
         itself_: a support vector more similar than this is the series itself, and does not count.
         score_levels_, score_ranks_: the scores of the training series in ascending order, and the share of
             series below each.
-        reading_: pool, length and pieces, chosen by the series seen by ``fit`` and used for all later ones.
+        reading_: how series are read, chosen by the series seen by ``fit`` and used for all later ones.
         n_channels_in_: channels of the series seen by ``fit``.
         n_features_in_: columns of the table seen by ``fit``, if it was a table.
     """

@@ -26,7 +26,7 @@ class NuTimeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesEs
         device: ``auto`` is CUDA if there is one, else the CPU, and an encoder object's own device.
 
     Attributes:
-        reading_: pool, length and pieces, chosen by the series seen by ``fit`` and used for all later ones.
+        reading_: how series are read, chosen by the series seen by ``fit`` and used for all later ones.
         n_channels_in_: channels of the series seen by ``fit``.
         n_features_in_: columns of the table seen by ``fit``, if it was a table.
     """

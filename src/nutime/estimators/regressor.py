@@ -67,7 +67,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
             epoch.
         n_epochs_: for ``finetune``: epochs trained.
         target_name_: the name of ``y``, if it has one.
-        reading_: pool, length and pieces, chosen by the series seen by ``fit`` and used for all later ones.
+        reading_: how series are read, chosen by the series seen by ``fit`` and used for all later ones.
         n_channels_in_: channels of the series seen by ``fit``.
         n_features_in_: columns of the table seen by ``fit``, if it was a table.
     """

@@ -68,7 +68,7 @@ def probe_features(
     Args:
         encoder: the frozen encoder.
         series: as :func:`~nutime.data.series.as_series` returns them.
-        reading: pool, length and pieces.
+        reading: how series are read.
         count: values per series; all of them unless given, but at most :data:`MAX_FEATURES`.
         verbose: as in :meth:`NuTime.embed`.
     """

@@ -414,7 +414,8 @@ class _Training:
         targets, weights = (values.gather(1, rows) for values in (self.targets, self.weights))
         if targets.is_floating_point():
             return weights * (outputs[..., 0] - targets).square()
-        return weights * F.cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="none").view_as(weights)
+        losses = F.cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="none")
+        return weights * losses.view_as(weights)
 
     def _crop(self, rows: Tensor, noise: Noise) -> Tensor:
         """Return ``(models, batch, channels, length)``, the same crop for all channels of a series."""

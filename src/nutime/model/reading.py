@@ -140,7 +140,8 @@ class Reading:
 
     def __str__(self) -> str:
         pieces = f" and {self.pieces} pieces" if self.pieces else ""
-        scales = f", channels in units of {', '.join(f'{scale:.4g}' for scale in self.scales)}" if self.scales else ""
+        units = ", ".join(f"{scale:.4g}" for scale in self.scales)
+        scales = f", channels in units of {units}" if units else ""
         return f"pool {self.name} of {self.length} points{pieces}{scales}"
 
 
