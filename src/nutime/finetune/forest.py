@@ -24,7 +24,7 @@ from nutime.data.series import Array, resample
 from nutime.finetune.linear import MAX_FEATURES, Float64, selected_features
 from nutime.model.quantiles import interval_quantiles, quantile_points, quantile_size
 
-#: Trees, and the share of the features that a split is chosen from.
+#: Trees, and the share of one channel's features that a split is chosen from, whichever channels they are of.
 _TREES, _SHARE = 100, 0.1
 #: Values that the split of a root is chosen from: of many series, fewer features, but at least their square root.
 _MAX_SPLIT_VALUES = 2**20
@@ -124,7 +124,8 @@ class Forest:
         part = np.random.default_rng(0).permutation(len(targets)) % _PARTS
         errors = np.empty(len(targets))
         for left_out in (part == index for index in np.unique(part)):
-            trees = _grow(features[~left_out], targets[~left_out], sample_weight[~left_out], 0, _TREES_PER_PART)
+            rest = features[~left_out], targets[~left_out], sample_weight[~left_out]
+            trees = _grow(reading, *rest, 0, _TREES_PER_PART)
             errors[left_out] = targets[left_out] - np.mean([tree.predict(features[left_out]) for tree in trees], 0)
         return cls.grow(reading, features, selected, targets, sample_weight, 0), errors
 
@@ -139,7 +140,7 @@ class Forest:
         n_classes: int,
     ) -> Self:
         """Grow trees on the selected features of series."""
-        trees = _grow(features, targets, sample_weight, n_classes, _TREES)
+        trees = _grow(reading, features, targets, sample_weight, n_classes, _TREES)
         classes, grown = getattr(trees[0], "classes_", None), [tree.tree_ for tree in trees]
         roots = np.cumsum([0, *(tree.node_count for tree in grown)])[:-1]
         feature, threshold, child, vote = [], [], [], []
@@ -210,7 +211,12 @@ class Forest:
 
 
 def _grow(
-    features: NDArray[np.float32], targets: NDArray[Any], sample_weight: Float64, n_classes: int, n_trees: int
+    reading: ForestReading,
+    features: NDArray[np.float32],
+    targets: NDArray[Any],
+    sample_weight: Float64,
+    n_classes: int,
+    n_trees: int,
 ) -> list[Any]:
     """Return scikit-learn's trees, for classes or for numbers: those of its forest with ``random_state=0``.
 
@@ -218,7 +224,8 @@ def _grow(
     moment, and two threads at once can lose them.
     """
     n_series, size = features.shape
-    candidates = max(round(size**0.5), min(_SHARE * size, _MAX_SPLIT_VALUES / n_series))
+    share = _SHARE / len(reading.center)
+    candidates = max(round(size**0.5), min(share * size, _MAX_SPLIT_VALUES / n_series))
     make = partial(ExtraTreeClassifier, criterion="entropy") if n_classes else ExtraTreeRegressor
     if not n_classes:
         targets = _TARGET_STEP * np.round(targets / _TARGET_STEP)
