@@ -229,6 +229,15 @@ def test_a_single_fine_tuned_model_has_no_intervals(model):
     assert "n_estimators >= 2" in refusal(tuned(model, n_estimators=1).fit(X, y).predict_interval, X)
 
 
+def test_the_trees_of_a_single_fine_tuned_model_have_the_weight_of_those_of_a_probe(model):
+    X, y = tones(20, noise=0.5)
+    single, probe = (
+        regressor.fit(X, y) for regressor in (tuned(model, n_estimators=1), NuTimeRegressor(encoder=model))
+    )
+    assert 0 < single.forest_weight_ < 1
+    assert single.forest_weight_ == pytest.approx(probe.forest_weight_)
+
+
 def test_copies_of_a_series_do_not_make_intervals_narrower(model):
     X, y = tones(20, noise=0.5)
     once, twice = NuTimeRegressor(encoder=model).fit(X, y), NuTimeRegressor(encoder=model).fit(X + X, np.r_[y, y])

@@ -80,7 +80,9 @@ NOTES = {
     ),
     "probe": "The paper never freezes its encoder: its column here was fine-tuned and is not directly comparable. "
     "Beside the embedding, nutime-base and nutime-small have random convolutions and decision trees; nutime-paper "
-    "and random, run earlier, have neither.",
+    "and random, run earlier, have neither. The test splits have been read nine times for nutime-base.",
+    "finetune": "The test splits have been read for seven recipes in all, each chosen inside the training splits.",
+    "uea": "The test splits have been read nine times in all; recipes were chosen inside the training splits.",
 }
 SELECTION_NOTES = (
     "`honest`: nothing was chosen on test data. The default everywhere, and the number to quote.",

@@ -58,8 +58,8 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
     Attributes:
         model_: the fitted probe or ensemble, for standardised targets.
         forest_: the fitted trees, for standardised targets, or None.
-        forest_weight_: the weight of their predictions, 0 to 1; 0.5 beside a single fine-tuned model, whose errors
-            for series left out are not known.
+        forest_weight_: the weight of their predictions, 0 to 1. A single fine-tuned model leaves no series out;
+            the errors of a probe decide then.
         target_mean_, target_scale_: mean and standard deviation of the targets.
         residuals_, residual_weights_: absolute errors for series that neither the model (of ``finetune``: one of
             its models) nor the trees were trained on, in ascending order, and the weights of these series.
@@ -127,15 +127,14 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         self.target_mean_, self.target_scale_ = _mean_and_scale(targets, weights)
         targets = (targets - self.target_mean_) / self.target_scale_
         if self.strategy == "probe":
-            embedding = self._features(given, verbose=self.verbose)
-            kinds = self._feature_kinds(embedding.shape[1])
-            self.model_, errors = LinearProbe.fit_numbers(embedding, targets, weights, kinds)
+            self.model_, errors = self._fit_probe(given, targets, weights)
         else:
             errors = self._finetune(given, targets, weights, config)
         self.forest_, self.forest_weight_ = None, 0.0
         if self.forest:
             self.forest_, left_out = Forest.fit_numbers(series_of(given), targets, weights)
-            self.forest_weight_ = _best_weight(errors, left_out, weights) if len(errors) else 0.5
+            known = errors if len(errors) else self._fit_probe(given, targets, weights)[1]
+            self.forest_weight_ = _best_weight(known, left_out, weights)
             errors = self._averaged(errors, left_out) if len(errors) else errors
         order = np.argsort(np.abs(errors))
         self.residuals_ = np.abs(errors)[order] * self.target_scale_
@@ -143,6 +142,13 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         if (name := getattr(y, "name", None)) is not None:
             self.target_name_ = str(name)
         return self
+
+    def _fit_probe(
+        self, given: list[Array] | EmbeddedSeries, targets: Float64, weights: Float64
+    ) -> tuple[LinearProbe, Float64]:
+        """Return a probe with its leave-one-out errors."""
+        embedding = self._features(given, verbose=self.verbose)
+        return LinearProbe.fit_numbers(embedding, targets, weights, self._feature_kinds(embedding.shape[1]))
 
     def _finetune(
         self, given: list[Array] | EmbeddedSeries, targets: Float64, weights: Float64, config: FinetuneConfig
