@@ -81,7 +81,7 @@ class NuTime(NuTimeNetwork):
                 visible, and the vectors are three times as long. Where ``pool`` or ``length`` is ``auto``, the
                 median length of ``X`` decides. Convolutions of several channels read each in units of its median
                 standard deviation over ``X``.
-            reading: chosen before, instead of ``pool`` and ``length``.
+            reading: a reading chosen before, instead of ``pool`` and ``length``.
             batch_size: series per forward pass; it changes speed and memory, not the result.
             verbose: True shows a progress bar; a callable receives (series done, series in total).
         """

@@ -266,7 +266,7 @@ class _Training:
         self.members, self.first_model = members, first_model
         self.device, self.n_models = encoder.device, len(members)
         self.network = encoder.config.replace(channels=len(data.series[0]))
-        # How several channels are combined begins at random and is overfitted most; numbers may be speeds.
+        # How channels are combined is not pretrained and overfits. A number may depend on speed: no warps then.
         self.augmented = self.network.channels > 1 and data.class_weight is not None
         self.batches = -(-members.shape[1] // config.batch_size)
         epochs = min(_AUTO_EPOCHS, -(-_AUTO_STEPS // self.batches)) if config.epochs == AUTO else config.epochs
