@@ -179,20 +179,17 @@ def test_leave_one_out_errors_are_those_of_fits_without_the_series(seed, shape):
 # ---- intervals ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("coverage", [0.8, 0.9])
-def test_intervals_contain_the_stated_share_of_new_targets(model, coverage):
+def test_intervals_contain_the_stated_share_of_new_targets(model):
     X, y = tones(600, noise=0.3)
     embedded = EmbeddedSeries.embed(X, model, NuTimeRegressor().pool)
-    shares = []
+    coverages, shares = [0.8, 0.9], []
     for seed in range(30):
         order = np.random.default_rng(seed).permutation(600)
         train, test = order[:40], order[40:]
-        intervals = (
-            NuTimeRegressor(encoder=model).fit(embedded.take(train), y[train])
-            .predict_interval(embedded.take(test), coverage)
-        )  # fmt: skip
-        shares.append(((intervals[:, 0] <= y[test]) & (y[test] <= intervals[:, 1])).mean())
-    assert abs(np.mean(shares) - coverage) < 0.03
+        fitted = NuTimeRegressor(encoder=model).fit(embedded.take(train), y[train])
+        errors = np.abs(y[test] - fitted.predict(embedded.take(test)))
+        shares.append([(errors <= fitted.interval_half_width(coverage)).mean() for coverage in coverages])
+    np.testing.assert_allclose(np.mean(shares, axis=0), coverages, atol=0.03)
 
 
 def test_intervals_of_fine_tuned_models_contain_the_stated_share(model):
