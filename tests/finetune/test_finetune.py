@@ -11,6 +11,7 @@ from scipy.special import softmax
 from sklearn.exceptions import NotFittedError
 
 from nutime.encoder import NuTime
+from nutime.estimators.base import EmbeddedSeries
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.finetune import ensemble
 from nutime.finetune import train as trainer
@@ -101,6 +102,16 @@ def test_a_network_trained_from_scratch_answers_alone(encoder):
     X, y = waves()
     arrays = classifier(encoder, trained="scratch").fit(X, y).model_.arrays()
     assert not any(name.startswith("probe.") for name in arrays)
+
+
+def test_a_network_trained_from_scratch_has_no_probe_of_embedded_series_either(encoder):
+    X, y = waves()
+    alone, embedded = (
+        classifier(encoder, trained="scratch").fit(given, y)
+        for given in (X, EmbeddedSeries.embed(X, encoder, NuTimeClassifier().pool))
+    )
+    assert "probe.weight" not in embedded.model_.arrays()
+    np.testing.assert_array_equal(embedded.predict_proba(X), alone.predict_proba(X))
 
 
 def test_an_ensemble_averages_the_probabilities_of_its_models(encoder):

@@ -154,7 +154,8 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         self, given: list[Array] | EmbeddedSeries, targets: Float64, weights: Float64, config: FinetuneConfig
     ) -> Float64:
         """Train the models; return the error for each series of a model not trained on it, if there is one."""
-        series, embedding = series_of(given), self._probe_embedding(given)
+        series = series_of(given)
+        embedding = None if config.trained == "scratch" else self._features(given)  # once, for probes and errors
         data = TrainingSet(series, targets.astype(np.float32), weights, None, embedding)
         seed = seed_from(self.random_state)
         left_out = _left_out(len(targets), config.n_estimators, seed)

@@ -189,7 +189,9 @@ def finetune(
     """
     if reading is None:
         reading = Reading.choose(encoder.config, AUTO, AUTO, data.series)
-    if data.embedding is None and config.trained != "scratch":
+    if config.trained == "scratch":  # without probes
+        data = replace(data, embedding=None)
+    elif data.embedding is None:
         data = replace(data, embedding=probe_features(encoder, data.series, reading))
     if members is None:
         train, held_out = split_validation(data.targets.astype(np.intp), config.validation_fraction, seed)
