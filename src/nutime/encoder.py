@@ -175,11 +175,18 @@ class NuTime(NuTimeNetwork):
 
     def _decoder(self) -> Decoder:
         if self._decoder_weights is None:
-            raise ValueError(f"these weights have no decoder ({_DECODER}); {DEFAULT_WEIGHTS} has one")
+            raise ValueError(
+                f"these weights have no decoder ({_DECODER}); {DEFAULT_WEIGHTS} has one, "
+                "and `nutime decoder` trains one for an encoder of your own"
+            )
         with seeded(0):
             decoder = Decoder(self.config).to(self.device)
         decoder.load_state_dict(self._decoder_weights)
         return decoder
+
+    def set_decoder(self, decoder: Decoder) -> None:
+        """Impute and forecast by this decoder from now on; :meth:`save` writes it beside the encoder."""
+        self._decoder_weights = {name: tensor.cpu() for name, tensor in decoder.state_dict().items()}
 
     def save(self, folder: str | Path, *, decoder: bool = True) -> Path:
         """Write ``model.safetensors`` and ``config.json`` into ``folder``, both or neither.

@@ -72,6 +72,7 @@ app.command("export")(export.export)
 app.command("serve")(serve.serve)
 app.add_typer(corpus.app, name="corpus")
 app.command("pretrain")(pretrain.pretrain)
+app.command("decoder")(pretrain.decoder)
 app.add_typer(bench.app, name="bench")
 app.add_typer(figure.app, name="figure")
 

@@ -1,4 +1,4 @@
-"""``nutime pretrain``: train an encoder on a corpus."""
+"""``nutime pretrain`` and ``nutime decoder``: train an encoder on a corpus, and a decoder for it."""
 
 from __future__ import annotations
 
@@ -104,6 +104,45 @@ def pretrain(
         print(f"encoder: {out / 'model'}")
     else:
         print(f"stopped; resume with: nutime pretrain {corpus} -o {out} --resume", file=sys.stderr)
+
+
+def decoder(
+    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="A corpus folder (`nutime corpus build`).")],
+    encoder: Annotated[str, typer.Argument(metavar="ENCODER", help="Shipped weights or a folder; stays frozen.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="New folder: the encoder with its decoder.")],
+    steps: Annotated[int, typer.Option(min=1, help="Training steps.")] = 9000,
+    batch: Annotated[int, typer.Option(min=2, help="Stretches of series per step.")] = 512,
+    learning_rate: Annotated[float, typer.Option(help="Peak learning rate.")] = 1e-3,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same decoder.")] = 0,
+    device: Device = None,
+) -> None:
+    """Train a decoder for an encoder, so that it can impute and forecast.
+
+    Example: `nutime decoder corpus run/model -o model`
+    """
+    from nutime.checks import check_number
+    from nutime.data.corpus.store import Corpus
+    from nutime.devices import usable_device
+    from nutime.encoder import NuTime
+    from nutime.pretrain.decoder import train_decoder
+
+    check_number("learning_rate", learning_rate, "(0, inf)")
+    if out.exists():
+        raise ValueError(f"{out}: already exists; choose another folder")
+    model = NuTime.from_pretrained(encoder).to(usable_device(device))
+    with progress_bars() as new_bar:
+        bar = new_bar("decoder")
+        trained = train_decoder(
+            model,
+            Corpus.open(corpus),
+            steps,
+            batch=batch,
+            learning_rate=learning_rate,
+            seed=seed,
+            report=lambda step, loss: bar(step, steps, f"loss {loss:.4f}"),
+        )
+    model.set_decoder(trained)
+    print(f"encoder with decoder: {model.save(out)}")
 
 
 def _refuse_other_options(out: Path, config: PretrainConfig, given: set[str], network: dict[str, Any]) -> None:

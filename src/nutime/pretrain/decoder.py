@@ -7,47 +7,59 @@ Hidden are the end of a stretch (forecasting), blocks inside of it (imputation) 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
+from contextlib import closing
 
 import torch
 from torch import Tensor
 
+from nutime.data.corpus.store import Corpus
 from nutime.data.crops import FlatSeries
+from nutime.encoder import seeded
 from nutime.model.context import Affine
 from nutime.model.decoder import CONTEXT, Decoder, pinball
 from nutime.model.network import NuTimeNetwork
 from nutime.model.noise import Noise
-from nutime.pretrain.sampling import Sampler
+from nutime.pretrain.loop import NonFiniteLossError
+from nutime.pretrain.sampling import Sampler, load_corpus
 from nutime.pretrain.schedule import Schedule
 
 _PERIODS = (4, 7, 12, 24, 24, 48, 52, 60, 96, 144, 168)
 _MIN_LENGTH = 32
+_SYNTHETIC = 0.4  # share of the stretches that are seasonal synthetic ones, made on the device
+_REPORT_EVERY = 20
 
 
 def train_decoder(
     encoder: NuTimeNetwork,
-    sampler: Sampler,
+    corpus: Corpus,
     steps: int,
     *,
     batch: int = 512,
-    synthetic: float = 0.4,
     learning_rate: float = 1e-3,
     seed: int = 0,
-) -> Iterator[tuple[int, Tensor, Decoder]]:
-    """Yield (step, loss, decoder) after every step; the decoder is trained in place.
+    report: Callable[[int, float], None] = lambda step, loss: None,
+) -> Decoder:
+    """Train a decoder for a frozen encoder, on the encoder's device.
 
     Args:
-        encoder: the frozen encoder.
-        sampler: draws the real series.
-        steps: steps of the whole schedule.
-        batch: stretches per step.
-        synthetic: share of the stretches that are seasonal synthetic ones, made on the device.
+        encoder: of one channel.
+        corpus: the real series; sources are drawn by the root of their size.
+        steps: with a warm-up of the learning rate and a cosine to zero.
+        batch: stretches per step, of which :data:`_SYNTHETIC` are synthetic.
         learning_rate: peak, of AdamW.
         seed: of everything random.
+        report: called every :data:`_REPORT_EVERY` steps, and at the end, with the number of steps and the loss.
     """
+    config = encoder.config
+    if config.channels > 1 or CONTEXT % config.window:
+        raise ValueError(
+            f"a decoder needs an encoder of one channel whose window divides {CONTEXT}; "
+            f"this one has {config.channels} and a window of {config.window}"
+        )
     device = next(encoder.parameters()).device
-    torch.manual_seed(seed)
-    decoder = Decoder(encoder.config).to(device)
+    with seeded(seed):
+        decoder = Decoder(config).to(device)
     schedule = Schedule(steps, learning_rate, 0.05)
     on_cuda = device.type == "cuda"
     optimizer = torch.optim.AdamW(decoder.parameters(), weight_decay=0.05, fused=on_cuda)
@@ -62,20 +74,27 @@ def train_decoder(
         return (pinball(predicted, compressed) * hidden).sum() / hidden.sum().clamp(min=1)
 
     compiled = torch.compile(loss_of, dynamic=False) if on_cuda else loss_of
-    n_synthetic = round(synthetic * batch)
-    for step in range(steps):
-        real, real_present = _stretches(sampler, batch - n_synthetic, generator)
-        made, made_present = seasonal_series(n_synthetic, generator), _random_start(n_synthetic, generator)
-        values, present = torch.cat([real, made]), torch.cat([real_present, made_present])
-        observed = present & ~hide(present, generator)
-        for group in optimizer.param_groups:
-            group["lr"] = float(schedule.learning_rate_at(torch.tensor(float(step))))
-        optimizer.zero_grad(set_to_none=True)
-        loss = compiled(values, observed, present)
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(decoder.parameters(), 1.0)
-        optimizer.step()
-        yield step, loss, decoder
+    n_synthetic = round(_SYNTHETIC * batch)
+    data = load_corpus(corpus, "sqrt", device, batch=batch, seed=seed)
+    with closing(data):
+        for step in range(steps):
+            data.prepare(step)
+            real, real_present = _stretches(data.sampler, batch - n_synthetic, generator)
+            made, made_present = seasonal_series(n_synthetic, generator), _random_start(n_synthetic, generator)
+            values, present = torch.cat([real, made]), torch.cat([real_present, made_present])
+            observed = present & ~hide(present, generator)
+            for group in optimizer.param_groups:
+                group["lr"] = float(schedule.learning_rate_at(torch.tensor(float(step))))
+            optimizer.zero_grad(set_to_none=True)
+            loss = compiled(values, observed, present)
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(decoder.parameters(), 1.0)
+            optimizer.step()
+            if (step + 1) % _REPORT_EVERY == 0 or step + 1 == steps:
+                if not torch.isfinite(loss):
+                    raise NonFiniteLossError(f"the loss of step {step} is not finite; lower the learning rate")
+                report(step + 1, loss.item())
+    return decoder
 
 
 def _uniform(count: int, low: float, high: float, generator: torch.Generator) -> Tensor:
