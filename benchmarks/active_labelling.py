@@ -4,9 +4,9 @@
 
 For each of 30 UCR sets and 10 seeds, nine tenths of the training split are the pool. Labels are revealed in steps
 of a sixth of those known, in random order or in the order that ``suggest`` proposes; both train the linear probe
-of ``NuTimeClassifier`` on the frozen embedding (pool ``upper``). The accuracy on the test split, averaged over the
-seeds, is compared with that of a probe trained on the whole training split. A set ends when both have reached
-95 % of it.
+of ``NuTimeClassifier`` on the embedding that the labelling page computes. The accuracy on the test split, averaged
+over the seeds, is compared with that of a probe trained on the whole training split. A set ends when both have
+reached 95 % of it.
 
 The sets are all UCR sets with complete splits at hand, 100 to 1,000 training series and at least 20 per class; of
 sets that share their recordings (Cricket, phalanx outlines, GunPoint, EOG, gestures) one each. The method was
@@ -25,13 +25,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.extmath import softmax
 
 from nutime.atomic import replace_file
-from nutime.encoder import NuTime
+from nutime.encoder import SMALL_WEIGHTS
+from nutime.estimators.base import EmbeddedSeries
 from nutime.figures.labelling import SHARE, labels_needed
-from nutime.finetune.linear import LinearProbe, fit_logistic
+from nutime.finetune.linear import LinearProbe, feature_kinds, fit_logistic, standardise
 from nutime.labelling.selection import Space, margin_uncertainty
 
 SETS = (
@@ -43,7 +43,7 @@ SETS = (
     *("TwoPatterns", "WormsTwoClass"),
 )
 SEEDS, POOL_SHARE, STEP = 10, 0.9, 6
-SLACK = 1e4  # of the solver: a class without a label has no finite solution
+TOLERANCE = 1e-6  # of the solver: a class without a label has no finite solution
 
 
 class Simulation:
@@ -66,21 +66,20 @@ class Simulation:
             chosen = self.space.select(self.labelled, self.uncertainty, count - len(self.labelled))
             self.labelled = np.concatenate([self.labelled, chosen])
 
-    def standardised(self):
-        """Return the labelled embeddings as the probe of a classifier reads them, with their scaler."""
-        scaler = StandardScaler()
-        return scaler.fit_transform(self.embedding[self.labelled].astype(np.float64)), scaler
+    def standardised(self, kind):
+        """Return the labelled embeddings as the probe of a classifier reads them, with their mean and scale."""
+        return standardise(self.embedding[self.labelled][:, kind], np.ones(len(self.labelled)))
 
 
 def fit(rows, simulations, n_classes):
     """Fit one model per simulation, all at once."""
     targets = torch.from_numpy(np.stack([one.targets[one.labelled] for one in simulations]))
     weights = torch.ones(targets.shape, dtype=torch.float64)
-    coef, intercept = fit_logistic(torch.from_numpy(np.stack(rows)), targets, weights, n_classes, slack=SLACK)
-    return coef.numpy(), intercept.numpy()
+    models = fit_logistic(torch.from_numpy(np.stack(rows)), targets, weights, n_classes, tolerance=TOLERANCE)
+    return [part.numpy() for part in models]
 
 
-def advance(simulations, count, n_classes, test, y_test):
+def advance(simulations, count, n_classes, test, y_test, kinds):
     """Label ``count`` series in all simulations; return the mean accuracy of their probes on the test split."""
     for one in simulations:
         one.label(count)
@@ -88,18 +87,18 @@ def advance(simulations, count, n_classes, test, y_test):
         models = fit([one.space.points[one.labelled] for one in simulations], simulations, n_classes)
         for one, coef, intercept in zip(simulations, *models, strict=True):
             one.uncertainty = margin_uncertainty(softmax(one.space.points @ coef.T + intercept))
-    rows, scalers = zip(*(one.standardised() for one in simulations), strict=True)
-    accuracies = []
-    for scaler, coef, intercept in zip(scalers, *fit(rows, simulations, n_classes), strict=True):
-        probe = LinearProbe(scaler.mean_, scaler.scale_, coef, intercept)
-        accuracies.append((probe.logits(test).argmax(1) == y_test).mean())
-    return float(np.mean(accuracies))
+    logits = np.zeros((len(simulations), len(test), n_classes))
+    for kind in kinds:
+        rows, means, scales = zip(*(one.standardised(kind) for one in simulations), strict=True)
+        for seed, parts in enumerate(zip(means, scales, *fit(rows, simulations, n_classes), strict=True)):
+            logits[seed] += LinearProbe(*parts).logits(test[:, kind])
+    return float((logits.argmax(-1) == y_test).mean())
 
 
-def simulate(train, y_train, test, y_test):
+def simulate(train, y_train, test, y_test, kinds):
     """Return the accuracy of all labels, and both mean curves by number of labels."""
     n_classes = int(y_train.max()) + 1
-    full = float((LinearProbe.fit(train, y_train).logits(test).argmax(1) == y_test).mean())
+    full = float((LinearProbe.fit(train, y_train, kinds=kinds).logits(test).argmax(1) == y_test).mean())
     runs = {
         method: [Simulation(train, y_train, seed, method == "suggest") for seed in range(SEEDS)]
         for method in ("random", "suggest")
@@ -108,7 +107,7 @@ def simulate(train, y_train, test, y_test):
     while count <= int(POOL_SHARE * len(train)):
         counts.append(count)
         for method, simulations in runs.items():
-            curves[method].append(advance(simulations, count, n_classes, test, y_test))
+            curves[method].append(advance(simulations, count, n_classes, test, y_test, kinds))
         if all(max(curve) >= SHARE * full for curve in curves.values()):
             break
         count += max(1, count // STEP)
@@ -133,17 +132,18 @@ def summarise(results):
     return "\n".join(lines) + "\n"
 
 
-def embed(name, data, encoder, cache):
-    """Return the embeddings of both splits, computed once if there is a cache."""
+def embed(name, data, cache):
+    """Return the embeddings of both splits, computed once if there is a cache, and their kinds of features."""
     path = cache and cache / f"{name}.npz"
     if path and path.is_file():
         stored = np.load(path)
-        return stored["train"], stored["test"]
-    values = {part: data[f"X_{part}"].astype(np.float64) for part in ("train", "test")}
-    splits = {part: encoder.embed(X, pool="upper") for part, X in values.items()}
+        return stored["train"], stored["test"], [slice(*edges) for edges in stored["kinds"].tolist()]
+    train = EmbeddedSeries.embed(data["X_train"].astype(np.float64), SMALL_WEIGHTS, "auto")
+    test = train.encoder.embed(data["X_test"].astype(np.float64), reading=train.reading)
+    kinds = feature_kinds(train.reading, train.encoder.config, 1, test.shape[1])
     if path:
-        np.savez(path, **splits)
-    return splits["train"], splits["test"]
+        np.savez(path, train=train.embedding, test=test, kinds=[(kind.start, kind.stop) for kind in kinds])
+    return train.embedding, test, kinds
 
 
 def main():
@@ -153,7 +153,7 @@ def main():
     parser.add_argument("--out", type=Path, default=Path("results/labelling"))
     parser.add_argument("--minutes", type=float, default=np.inf)
     given = parser.parse_args()
-    encoder, start = NuTime.from_pretrained(), time.monotonic()
+    start = time.monotonic()
     given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / "active_labelling.json"
     results = json.loads(path.read_text()) if path.is_file() else {}
@@ -162,8 +162,8 @@ def main():
             continue
         data = np.load(given.data / f"{name}.npz")
         _, targets = np.unique(np.concatenate([data["y_train"], data["y_test"]]), return_inverse=True)
-        train, test = embed(name, data, encoder, given.cache)
-        results[name] = simulate(train, targets[: len(train)], test, targets[len(train) :])
+        train, test, kinds = embed(name, data, given.cache)
+        results[name] = simulate(train, targets[: len(train)], test, targets[len(train) :], kinds)
         with replace_file(path) as file:
             file.write(json.dumps(results).encode())
         print(name, f"{time.monotonic() - start:.0f} s", flush=True)

@@ -36,7 +36,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from nutime.encoder import NuTime
 from nutime.recordings import annotator
 from nutime.recordings.annotator import NuTimeAnnotator
-from nutime.recordings.windows import cut_windows
+from nutime.recordings.windows import cut_windows, embed_windows
 
 
 class Recording(NamedTuple):
@@ -209,8 +209,8 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="keep embeddings of windows here between runs")
     options = parser.parse_args()
     if options.cache:
-        cached = Memory(options.cache, verbose=0).cache(annotator.embed_windows, ignore=["encoder"])
-        annotator.embed_windows = cached  # type: ignore[assignment]
+        cached = Memory(options.cache, verbose=0).cache(embed_windows, ignore=["encoder"])
+        annotator.embed_windows = cached  # type: ignore[attr-defined]
     encoder = NuTime.from_pretrained()
     sets = {
         "HAR": lambda: har(options.data),

@@ -22,6 +22,7 @@ import io
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,7 +89,7 @@ class MantisRidge:
 def classifiers() -> dict[str, Callable[[], Any]]:
     found: dict[str, Callable[[], Any]] = {OURS: NuTimeClassifier}
     if find_spec("aeon"):
-        found |= {name: lambda name=name: make_peer(name) for name in (BASELINE, "MultiRocket-Hydra")}
+        found |= {name: partial(make_peer, name) for name in (BASELINE, "MultiRocket-Hydra")}
     else:
         print("MiniRocket and MultiRocket-Hydra skipped: aeon is not installed")
     if find_spec("mantis"):

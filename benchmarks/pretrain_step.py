@@ -50,8 +50,8 @@ def our_step(series: torch.Tensor, batch: int, recipe: str) -> PretrainStep:
         torch.arange(count, device=device) * LENGTH,
         torch.full((count,), LENGTH, device=device),
     )
-    one_source = [torch.tensor([value], device=device) for value in (0, count)]
-    sampler = Sampler(flat, *one_source, torch.ones(1, dtype=torch.float64, device=device))
+    first, size = (torch.tensor([value], device=device) for value in (0, count))
+    sampler = Sampler(flat, first, size, torch.ones(1, dtype=torch.float64, device=device))
     byol = BYOL(NuTimeNetwork(network), objective).to(device)
     views = {"smallest_crop": 0.3, "rescale": 0.35} if objective == BASE else {}
     return PretrainStep(byol, sampler, Schedule(steps=10_000), StepConfig(batch=batch, **views))

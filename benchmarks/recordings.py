@@ -167,7 +167,7 @@ def main() -> None:
         parser.error("give the folder of the recordings, or --points")
     if options.cache:
         cached = Memory(options.cache, verbose=0).cache(embed_windows, ignore=["encoder"])
-        segmenter.embed_windows = scanner.embed_windows = cached  # type: ignore[assignment]
+        segmenter.embed_windows = scanner.embed_windows = cached  # type: ignore[attr-defined]
     encoder = NuTime.from_pretrained()
     for protocol in (segmentation, anomaly, false_alarms):
         if options.only in (None, protocol.__name__):

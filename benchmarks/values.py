@@ -16,6 +16,7 @@ import numpy as np
 
 from nutime import NuTime
 from nutime.bench import values
+from nutime.bench.methods import SingleRun
 
 
 def auto_theta(past: np.ndarray, horizon: int, period: int) -> np.ndarray:
@@ -44,7 +45,7 @@ def main() -> None:
     rivals = [values.ClassicalForecast(f.__name__, f) for f in (auto_theta, auto_ets) if arguments.rivals]
     result: dict[str, dict[str, dict[str, float]]] = {}
 
-    def evaluate(name: str, methods: list[values.SingleRun], data: object) -> None:
+    def evaluate(name: str, methods: list[SingleRun], data: object) -> None:
         for method in methods:
             for _, scores, seconds, _ in method.evaluate(data):
                 rounded = {key: round(score, 4) for key, score in scores.items()}
