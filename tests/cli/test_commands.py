@@ -19,8 +19,8 @@ import torch
 from nutime import NuTimeClassifier, NuTimeClusterer, NuTimeDetector, NuTimeEmbedder, NuTimeRegressor
 from nutime.batch.source import CHUNK_SIZE
 from nutime.cli import main, progress
-from nutime.cli.options import SHIPPED, Pool
-from nutime.encoder import DEFAULT_WEIGHTS, NuTime
+from nutime.cli.options import SHIPPED, SMALL, Pool
+from nutime.encoder import DEFAULT_WEIGHTS, SMALL_WEIGHTS, NuTime
 from nutime.estimators import storage
 from nutime.model.config import NuTimeConfig
 from nutime.model.reading import AUTO, POOLS
@@ -82,7 +82,7 @@ def test_help_shows_an_example(nutime, command):
 
 
 def test_options_offer_what_the_library_has():
-    assert SHIPPED == DEFAULT_WEIGHTS
+    assert (SHIPPED, SMALL) == (DEFAULT_WEIGHTS, SMALL_WEIGHTS)
     assert tuple(Pool) == (*POOLS, AUTO)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nutime.cli.explore import Host, NoBrowser, Port, serve_page
-from nutime.cli.options import SHIPPED, Device, Input, Weights, reads_series
+from nutime.cli.options import SMALL, Device, Input, Weights, reads_series
 from nutime.cli.progress import progress_bars
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def label(
     ] = None,
     port: Port = 8050,
     host: Host = "127.0.0.1",
-    weights: Weights = SHIPPED,
+    weights: Weights = SMALL,
     no_browser: NoBrowser = False,
     device: Device = None,
 ) -> None:

@@ -14,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     from nutime.batch.source import SourceOptions
 
-SHIPPED = "nutime-base"
+SHIPPED, SMALL = "nutime-base", "nutime-small"
 INPUT_HELP = (
     "a file (.csv .parquet .ts .tsv .arff .npz …), a folder or pattern of files with one series each, "
     "- for CSV from standard input, or a set (GunPoint)"

@@ -20,7 +20,7 @@ from sklearn.utils.extmath import softmax
 
 from nutime.checks import check_number
 from nutime.data.series import SeriesLike
-from nutime.encoder import DEFAULT_WEIGHTS, NuTime
+from nutime.encoder import SMALL_WEIGHTS, NuTime
 from nutime.estimators.base import EmbeddedSeries, Float64
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.finetune.linear import fit_logistic, standardise
@@ -131,7 +131,7 @@ def suggest(
     y: ArrayLike | None = None,
     n_suggestions: int = 10,
     *,
-    model: str | Path | NuTime | NuTimeClassifier = DEFAULT_WEIGHTS,
+    model: str | Path | NuTime | NuTimeClassifier = SMALL_WEIGHTS,
     random_state: int = 0,
     device: str | torch.device = "auto",
     verbose: bool | Report = False,
