@@ -185,3 +185,34 @@ def test_a_channel_that_ends_early_is_forecast_from_its_own_last_points(model):
     future = model.forecast([np.stack([walk, ended])], 5)[0, 1]
     assert np.abs(future - walk[299]).max() < np.abs(np.ptp(walk[:300]))
     assert np.isfinite(future).all()
+
+
+def test_quantiles_of_a_long_gap_cover_what_was_there(model):
+    rng = np.random.default_rng(0)
+    truth = np.sin(np.arange(1500) * 2 * np.pi / 24) + rng.normal(0, 0.3, 1500)
+    low, high = model.impute([with_gap(truth, 400, 1000)], quantiles=(0.1, 0.9))[0][0, 400:1000].T
+    assert 0.7 < ((low <= truth[400:1000]) & (truth[400:1000] <= high)).mean() < 0.95
+
+
+@pytest.mark.parametrize("horizon", [48, 192, 400])
+def test_a_channel_that_ended_long_ago_is_forecast_at_its_own_level(model, horizon):
+    series = np.tile(100 + np.sin(np.arange(2000) * 2 * np.pi / 24), (2, 1))
+    series[1, 900:] = np.nan
+    low, high = np.moveaxis(model.forecast([series], horizon, quantiles=(0.1, 0.9))[0, 1], -1, 0)
+    assert ((low > 95) & (low < high) & (high < 105)).all()
+
+
+@pytest.mark.parametrize("factor", [1e-290, 1e-200, 1e200, 1e300])
+def test_values_of_any_magnitude_are_decoded(model, factor):
+    series = np.stack([with_gap(WAVE), WAVE[::-1]])
+    expected, filled = (model.impute([unit * series])[0] / unit for unit in (1, factor))
+    np.testing.assert_allclose(filled, expected, rtol=1e-6, atol=1e-9)
+    expected, future = (model.forecast([unit * WAVE], 8) / unit for unit in (1, factor))
+    np.testing.assert_allclose(future, expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("observed", [slice(0, 240), slice(760, 1000)])
+def test_a_channel_observed_in_one_part_of_a_series_is_filled_everywhere(model, observed):
+    series = np.random.default_rng(0).normal(size=(2, 1000)).cumsum(1)
+    series[1] = np.where(np.isin(np.arange(1000), np.arange(1000)[observed]), series[1], np.nan)
+    assert np.isfinite(model.impute([series])[0]).all()

@@ -41,6 +41,7 @@ _BACKTESTS, _MIN_BACKTEST = 4, 12  # number, and points of each
 _COVERED = 0.81
 _FACTORS = (0.2, 5)  # the smallest and the largest of a width
 _MEDIAN, _LOW, _HIGH = (QUANTILES.index(level) for level in (0.5, 0.1, 0.9))
+_NORMAL = torch.special.ndtri(torch.tensor(QUANTILES, dtype=torch.float64)).numpy()  # quantiles of deviation 1
 
 
 def check_quantiles(quantiles: Sequence[float]) -> Float64:
@@ -53,6 +54,8 @@ def check_quantiles(quantiles: Sequence[float]) -> Float64:
 
 def impute(encoder: NuTimeNetwork, decoder: Decoder, series: Sequence[Float64]) -> list[Float64]:
     """Return ``(channels, length, QUANTILES)`` for each series, from all its channels."""
+    given, exponents = series, [_exponents(values) for values in series]
+    series = [np.ldexp(values, -exponent) for values, exponent in zip(given, exponents, strict=True)]
     channels = iter(fill(encoder, decoder, [channel for values in series for channel in values]))
     filled = [np.stack([next(channels) for _ in values]) for values in series]
     explained = [
@@ -65,13 +68,17 @@ def impute(encoder: NuTimeNetwork, decoder: Decoder, series: Sequence[Float64]) 
         missing = np.isnan(series[index])
         changed = missing[channel] & ~missing.all(0)
         filled[index][channel, changed] = (fitted[:, None] + rest)[changed]
-    return filled
+    return [
+        np.where(np.isnan(values)[..., None], np.ldexp(predicted, exponent[..., None]), values[..., None])
+        for values, predicted, exponent in zip(given, filled, exponents, strict=True)
+    ]
 
 
 def fill(encoder: NuTimeNetwork, decoder: Decoder, channels: Sequence[Float64]) -> list[Float64]:
     """Return ``(length, QUANTILES)`` for each channel; observed points have their value in all quantiles."""
     out = [np.repeat(channel[:, None], len(QUANTILES), 1) for channel in channels]
-    coarse = [_fill_long_gaps(encoder, decoder, channel) for channel in channels]
+    rough = [_fill_long_gaps(encoder, decoder, channel) for channel in channels]
+    coarse = [predicted[:, _MEDIAN] for predicted in rough]
     stretches = [(index, start) for index, channel in enumerate(channels) for start in _starts(np.isnan(channel))]
     for first in range(0, len(stretches), _BATCH_SIZE):
         chunk = stretches[first : first + _BATCH_SIZE]
@@ -85,13 +92,29 @@ def fill(encoder: NuTimeNetwork, decoder: Decoder, channels: Sequence[Float64]) 
             inner[CONTEXT // 4 if start else 0 : None if last else 3 * CONTEXT // 4] = True
             out[index][start:stop][missing & inner] = predicted[missing & inner]
     for index, channel in enumerate(channels):
-        rough = np.isnan(channel) & ~np.isnan(coarse[index])
-        out[index][rough] = coarse[index][rough, None]
+        in_long_gap = np.isnan(channel) & ~np.isnan(coarse[index])
+        out[index][in_long_gap] = rough[index][in_long_gap]
     return out
 
 
 def forecast(encoder: NuTimeNetwork, decoder: Decoder, channels: Sequence[Float64], horizon: int) -> Float64:
-    """Return ``(channels, horizon, QUANTILES)``."""
+    """Return ``(channels, horizon, QUANTILES)``; a channel that ended long ago is continued from its own end."""
+    exponents = [_exponents(channel[None]) for channel in channels]
+    channels = [np.ldexp(channel, -exponent[0]) for channel, exponent in zip(channels, exponents, strict=True)]
+    ends = [int(np.flatnonzero(~np.isnan(channel))[-1]) + 1 for channel in channels]
+    gaps = [len(channel) - end for channel, end in zip(channels, ends, strict=True)]
+    current = [index for index, gap in enumerate(gaps) if gap <= CONTEXT // 2]
+    predicted = np.empty((len(channels), horizon, len(QUANTILES)))
+    if current:
+        predicted[current] = _roll(encoder, decoder, [channels[index] for index in current], horizon)
+    for index in set(range(len(channels))) - set(current):
+        whole = _roll(encoder, decoder, [channels[index][: ends[index]]], gaps[index] + horizon)
+        predicted[index] = whole[0, -horizon:]
+    return np.ldexp(predicted, np.stack(exponents)) if exponents else predicted
+
+
+def _roll(encoder: NuTimeNetwork, decoder: Decoder, channels: Sequence[Float64], horizon: int) -> Float64:
+    """Return ``(channels, horizon, QUANTILES)``, at most :data:`MAX_HORIZON` points per pass."""
     parts: list[Float64] = []
     known = list(channels)
     remaining = horizon
@@ -188,18 +211,24 @@ def _starts(missing: NDArray[np.bool_]) -> list[int]:
 
 
 def _fill_long_gaps(encoder: NuTimeNetwork, decoder: Decoder, channel: Float64) -> Float64:
-    """Fill gaps too long for one stretch, from the channel averaged to a coarser sampling."""
+    """Return ``(length, QUANTILES)``: gaps too long for one stretch are filled at a coarser sampling."""
+    filled = np.repeat(channel[:, None], len(QUANTILES), 1)
     gaps = _long_gaps(np.isnan(channel))
     if not gaps:
-        return channel
+        return filled
     factor = -(-max(stop - start for start, stop in gaps) // _MAX_GAP)
     padded = np.append(channel, np.full(-len(channel) % factor, np.nan)).reshape(-1, factor)
     known = ~np.isnan(padded)
     count = known.sum(1)
     mean = np.where(count > 0, np.where(known, padded, 0).sum(1) / np.maximum(count, 1), np.nan)
-    median = fill(encoder, decoder, [mean])[0][:, _MEDIAN]
-    fine = np.interp(np.arange(len(channel)), (np.arange(len(mean)) + 0.5) * factor - 0.5, median)
-    filled = channel.copy()
+    predicted = fill(encoder, decoder, [mean])[0]
+    # A point varies around the mean of its block, too.
+    deviations = np.where(known, padded - mean[:, None], 0)
+    within = np.sqrt(np.square(deviations).sum() / max(1, (count - (count > 0)).sum()))
+    median = predicted[:, _MEDIAN, None]
+    predicted = median + np.sign(_NORMAL) * np.hypot(predicted - median, _NORMAL * within)
+    centres = (np.arange(len(mean)) + 0.5) * factor - 0.5
+    fine = np.stack([np.interp(np.arange(len(channel)), centres, level) for level in predicted.T], 1)
     for start, stop in gaps:
         filled[start:stop] = fine[start:stop]
     return filled
@@ -246,6 +275,8 @@ def _ridge(others: Float64, target: Float64, observed: NDArray[np.bool_]) -> Flo
         return None
     scale = np.where(scale > 0, scale, 1)
     fold = (np.arange(len(target)) * _FOLDS // len(target))[observed]
+    if fold[0] == fold[-1]:
+        return None
     x, y = others[:, observed] / scale[:, None], target[observed] / unit
 
     def solve(used: NDArray[np.bool_], penalty: float) -> Float64:
@@ -263,6 +294,12 @@ def _ridge(others: Float64, target: Float64, observed: NDArray[np.bool_]) -> Flo
         return None
     weights: Float64 = solve(everywhere, _PENALTIES[best]) * unit / scale
     return weights
+
+
+def _exponents(values: Float64) -> NDArray[np.intp]:
+    """Return the power of two that makes the largest value of each channel about 1: squares stay in range."""
+    exponents: NDArray[np.intp] = np.frexp(np.nan_to_num(np.abs(values)).max(1, keepdims=True))[1]
+    return exponents
 
 
 def observed_end(values: NDArray[np.floating[Any]]) -> int:

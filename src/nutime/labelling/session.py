@@ -38,6 +38,7 @@ _STABLE_SHARE, _LATEST_SHARE, _MIN_LATEST = 0.01, 0.2, 10
 _MEAN_CLUSTER_SIZE = 12
 _CONFIDENCE = 0.9
 _HISTORY_POINTS = 12  # estimates computed again when a session is reopened
+_HEADERS = (b"series,label", b"series,id,label")  # of exported labels
 
 
 class Estimate(NamedTuple):
@@ -98,6 +99,7 @@ class Session:
         if len(embedded) < 2:
             raise ValueError("labelling needs at least 2 series")
         self.embedded, self.log = embedded, log
+        self._check_export()
         self.space = Space.of(embedded.embedding)
         n_clusters = max(1, len(embedded) // _MEAN_CLUSTER_SIZE)
         self.clusters: NDArray[np.intp] = KMeans(n_clusters, random_state=0).fit_predict(self.space.points)
@@ -144,13 +146,28 @@ class Session:
         ids = self.embedded.source.ids
         table = io.StringIO()
         writer = csv.writer(table, lineterminator="\n")
-        writer.writerow(["series", *(["id"] if ids else []), "label"])
+        writer.writerow(_HEADERS[bool(ids)].decode().split(","))
         writer.writerows([index, *([ids[index]] if ids else []), labels[index]] for index in sorted(labels))
-        path, folder = self.log.path.with_suffix(".csv"), self.log.path.with_suffix(".model")
+        path, folder = self._check_export(), self.log.path.with_suffix(".model")
         with replace_file(path) as file:
             file.write(table.getvalue().encode())
         classifier.save(folder)
         return path, folder
+
+    def _check_export(self) -> Path:
+        """Return the file that labels are exported to; refuse one that holds anything else, such as the series."""
+        path = self.log.path.with_suffix(".csv")
+        if path == self.log.path:
+            raise ValueError(f"{path}: labels are exported to this name; name the file of labels .jsonl")
+        if path.exists():
+            with path.open("rb") as file:
+                header = file.readline(len(_HEADERS[-1]) + 2).strip()
+            if header not in _HEADERS:
+                raise ValueError(
+                    f"{path}: labels would be exported there, but it holds something else; "
+                    "give the file of labels another name"
+                )
+        return path
 
     def _refit(self, labels: dict[int, str]) -> None:
         """Fit all models to the labels."""
