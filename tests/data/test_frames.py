@@ -112,6 +112,8 @@ def test_groups_of_polars_are_sorted_unless_their_order_is_maintained():
     pl = pytest.importorskip("polars")
     frame = pl.DataFrame({"who": ["b", "a", "b"], "x": [1.0, 2.0, 3.0]})
     assert read_input(frame.group_by("who")).ids == ["a", "b"]
+    numbered = pl.DataFrame({"who": [*range(1, 13)] * 2, "value": range(24)})
+    assert read_input(numbered.group_by("who")).ids == [str(number) for number in range(1, 13)]
     given = read_input(frame.group_by("who", maintain_order=True))
     assert (given.ids, given.channel_names) == (["b", "a"], ["x"])
 

@@ -192,14 +192,20 @@ def test_weights_that_make_no_sense_are_refused(classifier, weights, message):
     assert refusal(classifier.fit, *waves(n=4), sample_weight=weights) == message
 
 
+NO_CLASS_WEIGHT = "class_weight must be finite and not negative, and above 0 for at least 2 classes"
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"strategy": "guess"}, "strategy must be one of probe, finetune; got 'guess'"),
         ({"class_weight": "even"}, "class_weight must be None, 'balanced' or a dict, got 'even'"),
         ({"class_weight": {5: 2}}, "class_weight names 5, which is not a label in y"),
+        ({"class_weight": {0: -1.0}}, NO_CLASS_WEIGHT),
+        ({"class_weight": {0: np.nan}}, NO_CLASS_WEIGHT),
+        ({"class_weight": {0: 0.0}}, NO_CLASS_WEIGHT),
     ],
-    ids=["strategy", "class-weight", "class-weight-of-no-class"],
+    ids=["strategy", "class-weight", "class-weight-of-no-class", "negative", "nan", "one-class-left"],
 )
 def test_parameters_that_make_no_sense_are_refused_by_fit(classifier, change, message):
     assert refusal(classifier.set_params(**change).fit, *waves()) == message

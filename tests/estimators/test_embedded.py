@@ -1,6 +1,7 @@
 """EmbeddedSeries: embedded once, used by any estimator with the same encoder and pool."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -64,6 +65,15 @@ def test_the_columns_of_a_table_are_known(estimator):
     estimator.fit(EmbeddedSeries.embed(table, estimator.encoder, estimator.pool), y)
     assert estimator.n_features_in_ == 40
     assert "41 features" in refusal(outputs, estimator, wave_table(length=41)[0])
+
+
+def test_columns_embedded_in_another_order_are_refused(estimator):
+    table, y = wave_table(length=40)
+    frame = pd.DataFrame(table, columns=[f"t{point}" for point in range(40)])
+    estimator.fit(frame, y)
+    turned = EmbeddedSeries.embed(frame[frame.columns[::-1]], estimator.encoder, estimator.pool)
+    assert "other feature names than the estimator was fitted with" in refusal(outputs, estimator, turned)
+    outputs(estimator, EmbeddedSeries.embed(frame, estimator.encoder, estimator.pool))
 
 
 def test_another_pool_is_refused(estimator):

@@ -1,6 +1,7 @@
 """What to label next: typical series first, then uncertain ones, never the same thing twice."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import nutime
@@ -69,11 +70,17 @@ def test_both_classes_are_among_the_first_suggestions(encoder):
     assert set(y[chosen]) == {0, 1}
 
 
-@pytest.mark.parametrize("missing", [None, "", float("nan")])
+@pytest.mark.parametrize("missing", [None, "", " ", "?", float("nan"), pd.NA])
 def test_labelled_series_are_not_suggested(encoder, missing):
     series, y = waves(20)
     labels = [label if index < 12 else missing for index, label in enumerate(map(str, y))]
     assert set(nutime.suggest(series, labels, 20, model=encoder)) == set(range(12, 20))
+
+
+def test_nothing_is_suggested_if_all_series_have_a_label(encoder, recwarn):
+    series, y = waves(20)
+    assert nutime.suggest(series, y, model=encoder).tolist() == []
+    assert not recwarn
 
 
 def test_embedded_series_and_a_fitted_classifier_are_accepted(encoder):

@@ -30,7 +30,7 @@ def test_the_number_of_features_is_known_beforehand(length, channels):
     assert features(walks(1, channels, points), groups).shape == (1, convolution_size(points, groups))
 
 
-@pytest.mark.parametrize(("scale", "level"), [(1e-9, 0), (1e9, -1e12), (3, 1e3)])
+@pytest.mark.parametrize(("scale", "level"), [(1e-290, 0), (1e-200, 0), (1e-9, 0), (1e9, -1e12), (3, 1e3)])
 def test_level_and_scale_have_no_effect(scale, level):
     series = walks(4, 2, 120)
     torch.testing.assert_close(features(scale * series + level), features(series), atol=1e-3, rtol=0)

@@ -177,7 +177,7 @@ def read_groups(groups: Any, freq: str | float | None = None) -> RawSeries:
     keys = [by] if isinstance(by, str) else [key for key in by or () if isinstance(key, str)]
     pairs = [(key if isinstance(key, tuple) else (key,), frame) for key, frame in groups]
     if not getattr(groups, "maintain_order", True):  # polars yields groups in random order
-        pairs.sort(key=lambda pair: tuple(map(str, pair[0])))
+        pairs.sort(key=lambda pair: [(key is not None, key) for key in pair[0]])
     frames = [_without(frame, keys) for _, frame in pairs]
     return read_recordings(frames, ["/".join(map(str, key)) for key, _ in pairs], freq)
 

@@ -221,6 +221,12 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"X was embedded with {X.reading}, but the estimator was fitted with {self.reading_}")
         if not _same_weights(X.encoder, self.encoder_):
             raise ValueError("X was embedded by another encoder than the estimator's; embed it again")
+        for kind, names in self._names_in().items():
+            if (own := getattr(X.source, kind)) is not None and list(own) != names:
+                raise ValueError(
+                    f"X was embedded with other {kind.replace('_', ' ')} than the estimator was fitted with, "
+                    "or in another order; give the series as they are"
+                )
         return X
 
     def _embedded(self, X: SeriesLike | EmbeddedSeries, *, verbose: bool | Report = False) -> EmbeddedSeries:

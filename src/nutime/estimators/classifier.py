@@ -203,7 +203,7 @@ def _check_labels(y: Any, n_series: int) -> NDArray[Any]:
     if y is None:
         raise ValueError("a classifier requires y to be passed, but the target y is None")
     if isinstance(y, list | tuple):
-        given = [label for label in y if label is not None and label == label]  # noqa: PLR0124 (NaN)
+        given = [label for label, known in zip(y, is_labelled(np.fromiter(y, object)), strict=True) if known]
         if len({isinstance(label, str) for label in given}) == 2:
             raise ValueError(f"y mixes text with {_type_names(given)}; expected labels of one type")
     labels: NDArray[Any] = column_or_1d(y, warn=True)
@@ -264,7 +264,10 @@ def _class_weights(
     if isinstance(class_weight, Mapping):
         if unknown := [label for label in class_weight if label not in classes.tolist()]:
             raise ValueError(f"class_weight names {unknown[0]!r}, which is not a label in y")
-        return np.array([class_weight.get(label, 1) for label in classes.tolist()], dtype=np.float64)
+        given = np.array([class_weight.get(label, 1) for label in classes.tolist()], dtype=np.float64)
+        if not (np.isfinite(given) & (given >= 0)).all() or np.count_nonzero(given) < 2:
+            raise ValueError("class_weight must be finite and not negative, and above 0 for at least 2 classes")
+        return given
     if class_weight == "balanced":
         totals = np.bincount(targets, weights)
         return np.asarray(totals.sum() / (len(classes) * totals))

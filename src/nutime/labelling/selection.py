@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.extmath import softmax
 
 from nutime.checks import check_number
-from nutime.data.series import SeriesLike
+from nutime.data.series import SeriesLike, is_labelled
 from nutime.encoder import SMALL_WEIGHTS, NuTime
 from nutime.estimators.base import EmbeddedSeries, Float64
 from nutime.estimators.classifier import NuTimeClassifier
@@ -93,6 +93,8 @@ class Space:
     ) -> NDArray[np.intp]:
         """Return up to ``count`` unlabelled series that cover the most uncertainty, best first."""
         candidates = np.setdiff1d(np.arange(len(self.points)), labelled)
+        if not len(candidates):
+            return candidates
         if len(candidates) > MAX_CANDIDATES:
             generator = np.random.default_rng(random_state)
             candidates = np.sort(generator.choice(candidates, MAX_CANDIDATES, replace=False))
@@ -151,7 +153,7 @@ def suggest(
         device: where ``X`` is embedded, as for the estimators.
         verbose: as in :meth:`nutime.NuTime.embed`.
     """
-    check_number("n_suggestions", n_suggestions, "[1, inf)")
+    check_number("n_suggestions", n_suggestions, "[1, inf)", integer=True)
     classifier = model if isinstance(model, NuTimeClassifier) else None
     if classifier:
         X = classifier._embedded(X, verbose=verbose)
@@ -174,6 +176,5 @@ def known_labels(y: Any, n_series: int) -> tuple[NDArray[np.intp], NDArray[Any]]
     given = [None] * n_series if y is None else list(y)
     if len(given) != n_series:
         raise ValueError(f"y has {len(given)} labels but X has {n_series} series")
-    is_missing = [label is None or label == "" or label != label for label in given]  # noqa: PLR0124, NaN
-    labelled = np.flatnonzero(~np.array(is_missing, bool))
+    labelled = np.flatnonzero(is_labelled(np.fromiter(given, object)))
     return labelled, np.array([str(given[index]) for index in labelled], np.str_)

@@ -52,10 +52,13 @@ def convolve(series: Tensor, kernels: Sequence[Tensor], scales: Tensor | None = 
             keep their relations. Without them each channel has its own.
     """
     statistics = window_statistics(series)
-    shape, tiny = statistics.shape, torch.finfo(torch.float32).tiny
-    # Again, because the ε of windows damps series of small scale.
-    shape = (shape / shape.std(-1, keepdim=True).clamp(min=torch.finfo(shape.dtype).tiny)).float()
+    shape, tiny = statistics.shape, torch.finfo(statistics.shape.dtype).tiny
+    # Again, because the ε of windows damps series of small scale; first so far that squares do not underflow.
+    reach = shape.abs().amax(-1, keepdim=True)
+    shape = torch.where(reach < tiny**0.25, shape / reach.clamp(min=tiny), shape)
+    shape = (shape / shape.std(-1, keepdim=True).clamp(min=tiny)).float()
     if scales is not None:
+        tiny = torch.finfo(torch.float32).tiny
         relative = statistics.std.double() / scales
         relative = relative / relative.amax(1, keepdim=True).clamp(min=tiny)  # squares do not overflow
         relative = relative / relative.square().mean(1, keepdim=True).sqrt().clamp(min=tiny)
