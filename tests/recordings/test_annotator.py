@@ -1,3 +1,5 @@
+from copy import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -87,6 +89,23 @@ def test_stretches_without_a_label_are_learned_as_none_of_the_labels(encoder):
     assert annotator.classes_.tolist() == ["saw", "sine"]
     found = annotator.predict(recording("saw", "square", "sine", seed=9))
     assert [annotation.label for annotation in found] == ["saw", None, "sine"]
+
+
+def test_the_last_points_have_the_label_of_those_before_them(annotator):
+    unsmoothed = copy(annotator)
+    unsmoothed.penalty_ = 0.0
+    length = 800 // annotator.stride_ * annotator.stride_ + 1  # the centre of the last cell is beyond the end
+    labels = [annotation.label for annotation in unsmoothed.predict(recording("saw", "square", "square")[:length])]
+    assert labels[-1] == "square"
+
+
+def test_numbers_in_columns_of_times_are_times(encoder):
+    frame = pd.DataFrame({"time": 0.5 * np.arange(1600), "load": recording(*ORDERS["a"], seed=1)})
+    edges = np.array([0, 400, 800, 1200])
+    points = pd.DataFrame({"start": edges, "end": edges + 400, "label": ORDERS["a"]})
+    times = pd.DataFrame({"start_time": 0.5 * edges, "end_time": 0.5 * (edges + 399), "label": ORDERS["a"]})
+    one, other = (NuTimeAnnotator(encoder=encoder, max_windows=60).fit(frame, rows) for rows in (points, times))
+    np.testing.assert_array_equal(one.predict_proba(frame), other.predict_proba(frame))
 
 
 def test_intervals_may_be_a_frame_with_times_and_annotations_can_be_learned_from(encoder):

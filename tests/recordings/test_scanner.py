@@ -123,6 +123,19 @@ def test_a_reference_of_more_windows_than_allowed_is_thinned():
     assert all(len(reference.starts) <= 50 for reference in scanner._references)
 
 
+@pytest.mark.parametrize("wild", [1e9, 1e20, 9.97e36, -1e300])
+def test_a_wild_value_raises_the_score_of_its_own_windows_only(wild):
+    scanner = NuTimeScanner(encoder=None).fit(normal(4000, seed=0))
+    recording = normal(4000, seed=1)
+    recording[3000:3100] = 5
+    expected = scanner.predict(recording)
+    recording[1000] = wild
+    scores = scanner.predict(recording)
+    assert scores[1000] > 1e3
+    far = np.abs(np.arange(4000) - 1000) > 2 * scanner.delay_
+    np.testing.assert_allclose(scores[far], expected[far], rtol=1e-6)
+
+
 def test_gaps_at_the_ends_keep_their_points():
     recording = normal(500, 0)
     recording[:20] = recording[-5:] = np.nan

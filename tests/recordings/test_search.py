@@ -128,9 +128,14 @@ def test_an_index_finds_what_a_complete_search_finds(encoder):
         assert found[0] == expected[0]
 
 
-def test_an_index_is_the_same_after_saving_and_loading(tmp_path, encoder):
+@pytest.mark.parametrize(
+    "times",
+    [pd.date_range("2026-01-01", periods=1600, freq="1min"), pd.timedelta_range("0s", periods=1600, freq="1s")],
+    ids=["dates", "durations"],
+)
+def test_an_index_is_the_same_after_saving_and_loading(tmp_path, encoder, times):
     recording, shapes = waves(1600, 1)
-    frame = pd.DataFrame({"load": recording}, index=pd.date_range("2026-01-01", periods=1600, freq="1min"))
+    frame = pd.DataFrame({"load": recording}, index=times)
     index = nutime.RecordingIndex.build({"south": frame}, [40, 80], encoder)
     loaded = nutime.RecordingIndex.load(index.save(tmp_path / "index"))
     assert loaded.search(shapes[0], 4) == index.search(shapes[0], 4)

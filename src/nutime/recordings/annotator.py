@@ -22,6 +22,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import pairwise
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -429,6 +430,8 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         n_cells = -(-length // self.stride_)
         sums = np.zeros((len(self._codes) + 1, n_cells))
         add_windows(sums, probabilities.T, first, np.minimum(last, n_cells))
+        if n_cells > 1 and np.rint(sums[-1, -1]) == 0:  # its centre is beyond the end
+            sums[:, -1] = sums[:, -2]
         total = np.maximum(sums[:-1], 0)
         if not self.has_background_:
             # Windows over a change of label are novel too, but not all of those that contain a point near it.
@@ -575,6 +578,8 @@ def _interval_rows(intervals: Any, *, single: bool) -> Iterable[Any]:
     if missing := [name for name in wanted if name not in columns and not (single and name == "recording")]:
         raise ValueError(f"intervals have no column {missing[0]!r}, only {', '.join(columns)}")
     parts = [list(intervals[name]) if name in columns else [0] * len(intervals) for name in wanted]
+    if timed:  # as text, a number is a time
+        parts[1:3] = ([str(time) if isinstance(time, Real) else time for time in part] for part in parts[1:3])
     return list(zip(*parts, strict=True))
 
 

@@ -258,7 +258,7 @@ def _restore_recordings(document: dict[str, Any], arrays: dict[str, NDArray[Any]
     if times is not None:
         found = [arrays[f"times_{number}"].view(np.dtype(times[number])) for number in range(count)]
         for values, own in zip(series, found, strict=True):
-            if own.shape != values.shape[1:] or own.dtype.kind not in "iufM":
+            if own.shape != values.shape[1:] or own.dtype.kind not in "iufMm":
                 raise ValueError(f"times of shape {own.shape} and type {own.dtype}")
     return SeriesSet(series, ids=document["ids"], channel_names=document["channel_names"], times=found)
 

@@ -57,6 +57,9 @@ _MIN_WINDOW, _MAX_WINDOW = 32, 256  # of the shortest window, where the period i
 _LONGEST = 1024  # points of the shortest window, where the period is longer
 _CHUNK_SIZE = 1024  # windows compared with the reference together
 _CHUNK_VALUES = 2**22  # of the differences from the nearest windows
+#: Standard deviations from the mean of the reference; farther points count as this far, so that the score of one
+#: wild value does not swallow the digits of others.
+_MAX_DEVIATION = 1e4
 _CHUNK_POINTS = 2**16  # of a recording that are scored together
 
 
@@ -412,7 +415,7 @@ class _Stream:
         return points[:, :ready]
 
     def _append(self, points: Float64) -> None:
-        points = (points - self.scanner.mean_) / self.scanner.scale_
+        points = np.clip((points - self.scanner.mean_) / self.scanner.scale_, -_MAX_DEVIATION, _MAX_DEVIATION)
         self.values = np.concatenate([self.values, points], 1)
         self.sums = [np.pad(sums, ((0, 0), (0, points.shape[1]))) for sums in self.sums]
         self.received += points.shape[1]
