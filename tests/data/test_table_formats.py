@@ -193,6 +193,11 @@ def test_long_csv_shuffled_rows_are_sorted_by_id_and_time(tmp_path):
     )
 
 
+def test_long_csv_ids_are_the_same_with_blanks_around_them(tmp_path):
+    table = read_file(write(tmp_path / "set.csv", "id,time,value\na,0,1\nb,0,2\na ,1,3\n"))
+    assert (table.ids, [values.tolist() for values in table.series]) == (["a", "b"], [[[1, 3]], [[2]]])
+
+
 def test_long_csv_without_times_keeps_the_order_of_the_file(tmp_path):
     assert values_of(write(tmp_path / "set.csv", "id,value\np,3\np,1\nq,2\n")) == [[[3, 1]], [[2]]]
 

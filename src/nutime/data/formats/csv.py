@@ -72,8 +72,8 @@ def _scan(source: InputFile, layout: TableLayout, rows: Iterable[list[str]]) -> 
     def times() -> Iterator[str]:
         nonlocal current, contiguous
         for row in rows:
-            if layout.id is not None and row[layout.id] != current:
-                current = row[layout.id]
+            if layout.id is not None and (identity := row[layout.id].strip()) != current:
+                current = identity
                 contiguous &= current not in seen
                 seen.add(current)
             if layout.time is not None:
