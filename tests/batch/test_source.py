@@ -194,3 +194,41 @@ def test_the_number_of_series_of_parquet_is_known_unless_rows_are_points(tmp_pat
     pq.write_table(pa.table({"time": [1, 2], "value": [3.0, 4.0]}), tmp_path / "long.parquet")
     assert Source(str(tmp_path / "wide.parquet")).count == 2
     assert Source(str(tmp_path / "long.parquet")).count is None
+
+
+def write_points(folder, *files):
+    """Write Parquet files with one row per point, each of the ids given for it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir()
+    for index, ids in enumerate(files):
+        times = list(range(10 * index, 10 * index + len(ids)))
+        table = {"id": list(ids), "time": times, "value": [float(time) for time in times]}
+        pq.write_table(pa.table(table), folder / f"part-{index}.parquet")
+    return str(folder)
+
+
+@pytest.mark.parametrize("last", [["b", "c"], ["c", "b"]])
+def test_a_series_with_points_in_two_files_of_parquet_is_refused(tmp_path, last):
+    address = write_points(tmp_path / "spark", ["a", "a", "b"], ["d"], last)
+    with pytest.raises(FormatError) as caught:
+        Source(address).pieces  # noqa: B018  (the plan that workers get)
+    first, second = f"{address}/part-0.parquet", f"{address}/part-2.parquet"
+    assert str(caught.value).startswith(f"{second}: the series 'b' has points in {first} too; repartition")
+    with pytest.raises(FormatError, match="the series 'b' has points in"):
+        read(address)
+
+
+def test_files_of_parquet_with_whole_series_are_read_together(tmp_path):
+    table = read(write_points(tmp_path / "spark", ["b", "a", "b"], ["c"]))
+    assert table.columns["id"].tolist() == ["b", "a", "c"]
+
+
+def test_an_id_may_come_again_where_rows_of_parquet_are_series(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for name in ("0", "1"):
+        pq.write_table(pa.table({"id": ["p"], "t0": [1.0], "t1": [2.0]}), tmp_path / f"{name}.parquet")
+    assert read(str(tmp_path)).columns["id"].tolist() == ["p", "p"]

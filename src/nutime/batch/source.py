@@ -7,7 +7,8 @@ files with a file of labels is not a data set: each file is one series.
 
 Chunk boundaries depend on the data alone. A Parquet data set is divided into pieces, each a range of rows of one
 file, and a piece into chunks of :data:`CHUNK_SIZE` series. Whichever worker computes a piece, and however often,
-the digits are the same. A Parquet file in the long format (one row per point) is one piece.
+the digits are the same. A Parquet file in the long format (one row per point) is one piece; an id that occurs in
+two of them is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from nutime.data.formats.read import (
     record_set,
     with_notes,
 )
-from nutime.data.formats.source import CHOOSE, FormatError, InputFile, ReadOptions, Record
+from nutime.data.formats.source import CHOOSE, FormatError, InputFile, ReadOptions, Record, quote
 from nutime.data.series import Array, SeriesSet, as_series, read_input
 
 if TYPE_CHECKING:
@@ -185,11 +186,13 @@ class Source:
 
     @cached_property
     def pieces(self) -> list[Piece]:
-        """The pieces of a Parquet data set, from its files' footers alone.
+        """The pieces of a Parquet data set, from its files' footers and, where rows are points, their ids.
 
         Raises:
-            FormatError: there is no file, one cannot be read, or the columns of two files do not agree.
+            FormatError: there is no file, one cannot be read, the columns of two files do not agree, or the points
+                of a series are in two files.
         """
+        self._check_ids()
         pieces: list[Piece] = []
         for address, rows in self._plan[0].items():
             size = max(rows, 1) if self._plan[1].is_long else PIECE_ROWS
@@ -198,6 +201,30 @@ class Source:
         if not pieces:
             raise FormatError(f"{self.address}: holds no series")
         return pieces
+
+    def _check_ids(self) -> None:
+        """Refuse an id that occurs in two files whose rows are points: each would give a part of the series."""
+        files, kind = self._plan
+        if len(files) == 1 or not (kind.is_long and kind.ids):
+            return
+        file_of: dict[str, str] = {}
+        for address in files:
+            for identity in self._ids_of(address):
+                other = file_of.setdefault(identity, address)
+                if other != address:
+                    raise FormatError(
+                        f"{address}: the series {quote(identity)} has points in {other} too; repartition the data "
+                        "set by its ids, or join the files"
+                    )
+
+    def _ids_of(self, address: str) -> Iterator[str]:
+        """Iterate over the ids of a file with one row per point; the same one may come again."""
+        source = self._input_file(address)
+        with source.decoding(), _open(source) as file:
+            columns, _ = columns_of(source, file.schema_arrow)
+            for batch in file.iter_batches(columns=[file.schema_arrow.names[columns.id]]):
+                for cell in batch.column(0).unique().to_pylist():
+                    yield str(columns.id_text(source, cell))
 
     def piece_chunks(self, piece: Piece) -> Iterator[Chunk]:
         """Iterate over the series of a piece of a Parquet data set."""
