@@ -594,6 +594,28 @@ def test_explain_writes_a_row_per_point_and_a_figure(nutime, tmp_path, train, mo
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {"explain.png", "explain.svg"}
 
 
+def test_explain_counts_points_as_the_input_does(nutime, tmp_path, model, chosen):
+    X, y = waves()
+    padded = np.pad(X[:2], ((0, 0), (5, 3)), constant_values=np.nan)
+    arguments = ["-o", "-", "--index", 1, *chosen]
+    padded_rows = rows_of(
+        nutime("explain", model, write_csv(tmp_path / "padded.csv", padded, y[:2]), *arguments).out
+    )
+    rows = rows_of(nutime("explain", model, write_csv(tmp_path / "plain.csv", X[:2], y[:2]), *arguments).out)
+    assert [int(row["point"]) for row in padded_rows] == list(range(5, 45))
+    assert [row["contribution"] for row in padded_rows] == [row["contribution"] for row in rows]
+
+
+def test_explain_writes_the_times_of_the_input(nutime, tmp_path, model):
+    values = ["", "", *waves()[0][0].ravel()]
+    lines = [f"2024-01-01 00:00:{second:02},{value}" for second, value in enumerate(values)]
+    (tmp_path / "timed.csv").write_text("\n".join(["time,value", *lines]))
+    rows = rows_of(nutime("explain", model, tmp_path / "timed.csv", "-o", "-").out)
+    assert list(rows[0]) == ["series", "predicted", "channel", "point", "time", "contribution"]
+    assert (rows[0]["point"], rows[0]["time"]) == ("2", "2024-01-01 00:00:02")
+    assert (rows[-1]["point"], rows[-1]["time"]) == ("41", "2024-01-01 00:00:41")
+
+
 def test_a_detector_is_explained_and_a_clusterer_refused(nutime, tmp_path, train, weights, chosen):
     X = list(waves()[0])
     NuTimeDetector(encoder=weights).fit(X).save(tmp_path / "detector")

@@ -13,6 +13,7 @@ from matplotlib.colors import to_rgb
 
 from nutime import NuTime, NuTimeClassifier, NuTimeConfig
 from nutime.figures import attention, curves, embedding_map, history, response, scales, style, weighting
+from nutime.figures.contribution import ExplainedSeries, draw_contributions
 from nutime.figures.cost import Cost, draw_cost
 from nutime.figures.critical_difference import draw_critical_difference
 from nutime.figures.scaling import LABELS, Measured, draw_scaling
@@ -338,3 +339,11 @@ def test_cost_has_a_point_with_its_name_for_every_method_and_a_marker_per_device
     assert [text.get_text() for text in panel.texts] == ["small", "large", "tuned"]
     assert [len(points.get_offsets()) for points in panel.collections] == [2, 1]
     assert panel.get_xscale() == "log"
+
+
+def test_contributions_are_drawn_at_the_points_of_the_input():
+    contribution = np.repeat([0.0, 1.0], 5)
+    (panel,) = draw_contributions([ExplainedSeries("run", np.arange(10.0), contribution, 20)]).axes
+    assert panel.lines[0].get_xdata().tolist() == list(range(20, 30))
+    assert panel.get_xlim() == (19.5, 29.5)
+    assert panel.patches[-1].get_window_extent().x1 == pytest.approx(panel.get_window_extent().x1)

@@ -14,6 +14,7 @@ from nutime.cli.progress import progress_bars
 if TYPE_CHECKING:
     from nutime.batch.results import Results
     from nutime.batch.source import Chunk, SourceOptions
+    from nutime.data.series import Array
     from nutime.figures.contribution import ExplainedSeries
 
 
@@ -38,9 +39,10 @@ def explain(
 ) -> None:
     """Write what every point contributes to the predicted class of a series, or to its anomaly.
 
-    One row per point: series, id, predicted, channel, point, contribution. A contribution is the decrease of the
-    log-odds of the class when the stretch around the point becomes a straight line. Of a set with a training and a
-    test part, only the test part is read.
+    One row per point: series, id, predicted, channel, point (from 0), time, contribution; none for missing values
+    before the first and after the last known one. A contribution is the decrease of the log-odds of the class when
+    the stretch around the point becomes a straight line. Of a set with a training and a test part, only the test
+    part is read.
 
     Example: `nutime explain model new.csv -o contributions.csv --index 0 --figure figures`
     """
@@ -50,12 +52,14 @@ def explain(
     from nutime.batch.results import open_results
     from nutime.batch.source import Chunk, Extent, Source
     from nutime.cli import summaries
+    from nutime.data.series import read_input
     from nutime.devices import usable_device
     from nutime.estimators import storage
     from nutime.figures import style
     from nutime.figures.contribution import MAX_PANELS, draw_contributions
 
-    data = Chunk.joined(Source(source, read, "test").opened()[1])
+    given = Chunk.joined(Source(source, read, "test", keep_missing=True).opened()[1])
+    data = given._replace(data=read_input(given.data))
     chosen = index or list(range(len(data.series)))
     if max(chosen) >= len(data.series):
         raise ValueError(f"{source}: has no series {max(chosen)}, its {len(data.series)} series count from 0")
@@ -68,7 +72,7 @@ def explain(
     with progress_bars() as new_bar, open_results(out) as write:
         report = new_bar("series", len(chosen))
         for done, series in enumerate(chosen, 1):
-            columns, explained = _explain_one(estimator, data, series)
+            columns, explained = _explain_one(estimator, data, series, _first_known(given.series[series]))
             write(columns)
             if figure:
                 panels += explained
@@ -85,13 +89,21 @@ def explain(
     summaries.show(document, page, as_json, out)
 
 
-def _explain_one(estimator: Any, data: Chunk, series: int) -> tuple[Results, list[ExplainedSeries]]:
-    """Return the rows of one series, and a panel for each of its channels."""
+def _first_known(values: Array) -> int:
+    """Return the first point with a value in some channel: those before it are trimmed."""
+    import numpy as np
+
+    return int(np.isfinite(values).any(axis=0).argmax())
+
+
+def _explain_one(estimator: Any, data: Chunk, series: int, start: int) -> tuple[Results, list[ExplainedSeries]]:
+    """Return the rows of one series, whose first point is ``start``, and a panel for each of its channels."""
     import numpy as np
 
     from nutime.batch.apply import result_columns
     from nutime.data.series import SeriesSet
     from nutime.figures.contribution import ExplainedSeries
+    from nutime.recordings.tables import time_texts
 
     names = data.data.channel_names
     given = SeriesSet([data.series[series]], channel_names=names)
@@ -107,10 +119,12 @@ def _explain_one(estimator: Any, data: Chunk, series: int) -> tuple[Results, lis
     columns = {name: np.repeat(value, channels * length) for name, value in facts.items()}
     columns |= {
         "channel": np.repeat(np.array(names), length),
-        "point": np.tile(np.arange(length), channels),
-        "contribution": contribution.ravel(),
+        "point": np.tile(np.arange(start, start + length), channels),
     }
+    if data.data.times is not None:
+        columns["time"] = np.tile(time_texts(data.data.times[series]), channels)
+    columns["contribution"] = contribution.ravel()
     title = " · ".join(map(str, facts.values()))
     titles = [title] if channels == 1 else [f"{title} · {name}" for name in names]
     rows = zip(titles, data.series[series], contribution, strict=True)
-    return columns, [ExplainedSeries(*row) for row in rows]
+    return columns, [ExplainedSeries(*row, start) for row in rows]
