@@ -241,6 +241,20 @@ def test_matches_are_those_of_the_library_and_of_a_saved_index(nutime, recording
     assert rows("again.csv") == found
 
 
+def test_columns_are_chosen_of_files_and_not_of_a_saved_index(nutime, recording, tmp_path):
+    name = next(iter(channels()))
+    done = nutime("find", recording, "--query", "100:200", "-o", "m.csv", "--index", "index", "--channels", name)
+    assert done.code == 0
+    for option in (["--channels", name], ["--id", "run"], ["--time", "when"], ["--freq", "1s"]):
+        done = nutime("find", "index", "--query", "100:200", "-o", "again.csv", *option)
+        assert done.code == 1
+        assert done.err.startswith("nutime: index: is an index, which has its columns; --id, --time, --channels")
+        assert done.err.count("\n") == 1
+    part = write(tmp_path / "query.csv", {name: column[100:200] for name, column in channels().items()})
+    assert nutime("find", "index", "--query", part, "-o", "again.csv", "--channels", name).code == 0
+    assert rows("again.csv") == rows("m.csv")
+
+
 def test_a_query_is_a_stretch_of_time_or_a_file(nutime, recording, tmp_path):
     query = "2024-01-01 00:01:40/2024-01-01 00:03:19"
     assert nutime("find", recording, "--query", query, "-o", "times.csv").code == 0

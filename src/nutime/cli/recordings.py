@@ -327,6 +327,10 @@ def find(
     from nutime import find as find_matches
     from nutime.recordings.tables import interval_columns, table_rows
 
+    if is_index and read and not _is_file(query):
+        raise ValueError(
+            f"{source}: is an index, which has its columns; --id, --time, --channels and --freq are for files"
+        )
     prepared = RecordingIndex.load(source) if is_index else None
     given = prepared.recordings if prepared else _read(source, read, "find")
     stretch = _query(query, given, read, source)
@@ -427,15 +431,20 @@ def _point(path: str, number: int, cell: str) -> int | str:
     return int(value)
 
 
+def _is_file(query: str) -> bool:
+    from nutime.data.formats.read import is_series_file
+
+    return is_series_file(query) or Path(query).exists()
+
+
 def _query(text: str, given: SeriesSet, read: SourceOptions, source: str) -> SeriesSet:
     """Return the stretch that ``--query`` names, as one recording."""
     from dataclasses import replace
 
-    from nutime.data.formats.read import is_series_file
     from nutime.recordings.annotator import point_at
     from nutime.recordings.windows import times_of
 
-    if is_series_file(text) or Path(text).exists():
+    if _is_file(text):
         return _read_one(text, read, "find")
     ids = given.ids or [str(index) for index in range(len(given))]
     match = _QUERY.fullmatch(text)
