@@ -11,6 +11,7 @@ import time
 import warnings
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
@@ -790,6 +791,75 @@ def test_other_sensors_than_those_of_fit_are_refused_by_name(nutime, weights, tm
     assert done.code
     assert "pressure" in done.err
     assert "temperature" in done.err
+
+
+def write_points(path, X, names, **columns):
+    """Write one row per series, with the columns given before its points; NaN is an empty cell."""
+    table = pa.table(columns | dict(zip(names, np.where(np.isnan(X), None, X).T.tolist(), strict=True)))
+    write = pq.write_table if path.suffix == ".parquet" else arrow_csv.write_csv
+    write(table, path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_points_in_another_order_change_no_prediction(nutime, weights, tmp_path, suffix):
+    X, y = waves(300)
+    X[1, 7] = X[2, 0] = X[299, 39] = np.nan
+    names, order = [f"t{index}" for index in range(40)], np.random.default_rng(0).permutation(40)
+    train = write_points(tmp_path / f"train{suffix}", X[:24], names, quality=y[:24])
+    new = write_points(tmp_path / f"new{suffix}", X, names)
+    other = write_points(tmp_path / f"other{suffix}", X[:, order], [names[index] for index in order])
+    model = tmp_path / "model"
+    assert nutime("fit", train, "-o", model, "--label", "quality", "--weights", weights).code == 0
+    for source in (new, other):
+        assert nutime("predict", model, source, "-o", source.with_suffix(".tsv")).code == 0
+    assert new.with_suffix(".tsv").read_text() == other.with_suffix(".tsv").read_text()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_class_column_is_not_read_as_a_point(nutime, weights, tmp_path, suffix):
+    X, y = waves()
+    names = [f"t{index}" for index in range(40)]
+    train = write_points(tmp_path / f"train{suffix}", X, names, quality=(y == "fast").astype(int))
+    nutime("fit", train, "-o", tmp_path / "model", "--label", "quality", "--weights", weights)
+    done = nutime("predict", tmp_path / "model", train, "-o", tmp_path / "out.csv")
+    assert done.code == 1
+    assert done.err.count("\n") == 1
+    assert f"{train}: the columns differ from 't0'" in done.err
+    assert "unexpected 'quality'" in done.err
+
+
+@pytest.mark.parametrize("target", ["-1", "Visc"])
+def test_a_target_chosen_in_another_way_is_not_read_as_a_point(nutime, weights, tmp_path, target):
+    X, _ = waves()
+    names = [*[f"t{index}" for index in range(40)], "visc"]
+    train = write_points(tmp_path / "train.csv", np.column_stack([X, X.std(1)]), names)
+    assert nutime("fit", train, "-o", tmp_path / "model", "--target", target, "--weights", weights).code == 0
+    done = nutime("predict", tmp_path / "model", train, "-o", tmp_path / "out.csv")
+    assert done.code == 1
+    assert "unexpected 'visc'" in done.err
+
+
+def test_points_without_names_are_predicted_by_a_model_fitted_with_names(nutime, weights, tmp_path):
+    X, y = waves()
+    train = write_points(tmp_path / "train.csv", X, [f"t{index}" for index in range(40)], label=y)
+    np.save(tmp_path / "new.npy", X)
+    assert nutime("fit", train, "-o", tmp_path / "model", "--weights", weights).code == 0
+    assert nutime("predict", tmp_path / "model", tmp_path / "new.npy", "-o", tmp_path / "out.csv").code == 0
+
+
+def test_files_with_a_row_of_other_points_each_are_fitted_and_predicted(nutime, weights, tmp_path):
+    X, y = waves(6)
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for index, (x, label) in enumerate(zip(X, y, strict=True)):
+        length = 40 - index
+        names = [f"t{point}" for point in range(length)]
+        write_points(folder / f"{index}.csv", x[None, :length], names, label=[label])
+    assert nutime("fit", folder, "-o", tmp_path / "model", "--weights", weights).code == 0
+    (folder / "0.csv").unlink()
+    done = nutime("predict", tmp_path / "model", folder, "-o", tmp_path / "out.csv")
+    assert done.code == 0, done.err
 
 
 # ---- numbers ------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from nutime.data.formats.read import (
     with_notes,
 )
 from nutime.data.formats.source import CHOOSE, FormatError, InputFile, ReadOptions, Record, quote
-from nutime.data.series import Array, SeriesSet, as_series, read_input
+from nutime.data.series import Array, SeriesSet, align, as_series, read_input
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,11 +80,13 @@ class Chunk(NamedTuple):
 
     Attributes:
         data: the series as :func:`~nutime.data.series.read_input` returns them, with names, ids and labels.
+        raw: the series as the input has them: what is missing is not known before the columns are in order.
         address: the file they come from, for error messages.
         part: the file of results they belong to, where results are a folder.
     """
 
     data: SeriesSet
+    raw: list[Array]
     address: str
     part: int = 0
 
@@ -95,8 +97,9 @@ class Chunk(NamedTuple):
 
     @property
     def named_series(self) -> SeriesSet:
-        """The series with the names of their channels: ``X`` for an estimator."""
-        return SeriesSet(self.series, channel_names=self.data.channel_names)
+        """The series with the names of their channels or columns: ``X`` for an estimator."""
+        data = self.data
+        return SeriesSet(self.raw, channel_names=data.channel_names, feature_names=data.feature_names)
 
     @property
     def columns(self) -> Results:
@@ -116,7 +119,8 @@ class Chunk(NamedTuple):
         times = [time for chunk in chunks for time in chunk.data.times or []]
         series = [values for chunk in chunks for values in chunk.series]
         times_known = times if len(times) == len(series) else None
-        return first._replace(data=replace(first.data, series=series, labels=labels, ids=ids, times=times_known))
+        data = replace(first.data, series=series, labels=labels, ids=ids, times=times_known)
+        return first._replace(data=data, raw=[values for chunk in chunks for values in chunk.raw])
 
 
 class Piece(NamedTuple):
@@ -331,9 +335,10 @@ def _chunks(
     """Apply the input contract to records; ``start`` is the index of the first in its file."""
     first: SeriesSet | None = None
     while batch := list(islice(records, CHUNK_SIZE)):
+        found = record_set(batch)
         if names is None:
-            names = _Names(batch[0].channel_names, batch[0].feature_names)
-        data = _clean(record_set(batch), names, address, start, keep_missing)
+            names = _Names(found.channel_names, found.feature_names)
+        raw, data = _clean(found, names, address, start, keep_missing)
         if first is None:
             first = data
         if len(data.series[0]) != len(first.series[0]):
@@ -343,15 +348,17 @@ def _chunks(
             raise FormatError(f"{address}: series before {start} have no labels, later ones have")
         if first.labels is not None and data.labels is None:
             data = replace(data, labels=np.full(len(data.series), ""))
-        yield Chunk(data, address, part)
+        yield Chunk(data, raw, address, part)
         start += len(data.series)
 
 
-def _clean(data: SeriesSet, names: _Names, address: str, start: int, keep_missing: bool) -> SeriesSet:
+def _clean(
+    data: SeriesSet, names: _Names, address: str, start: int, keep_missing: bool
+) -> tuple[list[Array], SeriesSet]:
+    """Return the series in the order of the names: as they are, and as the input contract has them."""
     try:
-        return read_input(
-            data, channel_names=names.channels, feature_names=names.features, keep_missing=keep_missing
-        )
+        aligned = align(data, channel_names=names.channels, feature_names=names.features)
+        return aligned.series, read_input(aligned, keep_missing=keep_missing)
     except ValueError as first_error:
         for index, values in enumerate(data.series, start):  # find the series, to name it by its index in the file
             try:

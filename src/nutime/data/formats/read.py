@@ -175,15 +175,17 @@ def read_recordings(path: _PathLike, **options: Unpack[ReadOptions]) -> SeriesSe
 
 
 def record_set(records: list[Record]) -> SeriesSet:
-    """Return records of one file as a set, with the names of the first."""
+    """Return records of one file as a set, with the names of the first; those of columns only if all have them."""
     labels, ids = [record.label for record in records], [record.id for record in records]
     times = [record.times for record in records if record.times is not None]
+    columns = records[0].feature_names
+    same = all(record.feature_names is columns or record.feature_names == columns for record in records)
     return SeriesSet(
         [record.values for record in records],
         labels=None if all(label is None for label in labels) else np.array([label or "" for label in labels]),
         ids=None if ids[0] is None else [identity or "" for identity in ids],
         channel_names=records[0].channel_names,
-        feature_names=records[0].feature_names,
+        feature_names=columns if same else None,
         times=times if len(times) == len(records) else None,
     )
 
