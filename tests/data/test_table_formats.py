@@ -40,6 +40,44 @@ def test_csv_names_may_be_column_numbers_beside_a_label(tmp_path, header):
     assert (len(table.series), table.labels.tolist()) == (1, ["x"])
 
 
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("label,400.0,402.5,405.0", "a,1,2,3"),
+        ("class,30,20,10", "a,1,2,3"),
+        ("400.0,402.5,398.0,label", "1,2,3,a"),
+        (",label,400.0,402.5,405.0", "s0,a,1,2,3"),
+        ("id,label,7,3,5", "s0,a,1,2,3"),
+    ],
+)
+def test_csv_names_may_be_wavelengths_beside_a_label(tmp_path, header, row):
+    table = read_file(write(tmp_path / "set.csv", f"{header}\n{row}\n"))
+    assert ([values.tolist() for values in table.series], table.labels.tolist()) == ([[[1, 2, 3]]], ["a"])
+
+
+def test_csv_names_may_be_times_beside_an_id(tmp_path):
+    table = read_file(write(tmp_path / "set.csv", "id,0,10,20\na,1,2,3\nb,4,5,6\n"))
+    assert (table.ids, table.feature_names) == (["a", "b"], ["0", "10", "20"])
+
+
+def test_csv_names_may_be_depths_beside_times(tmp_path):
+    table = read_file(write(tmp_path / "set.csv", "time,0.5,1.5\n0,1,2\n1,3,4\n"))
+    assert (table.channel_names, table.series[0].tolist()) == (["0.5", "1.5"], [[1, 3], [2, 4]])
+
+
+@pytest.mark.parametrize("column", ["quality", "label"])
+def test_csv_with_a_chosen_label_has_names(tmp_path, column):
+    path = write(tmp_path / "set.csv", f"{column},5,3,9\na,1,2,3\n")
+    table = read_file(path, label_column=column)
+    assert (table.labels.tolist(), table.feature_names) == (["a"], ["5", "3", "9"])
+
+
+@pytest.mark.parametrize("first", ["target,5,3,9", "y,1,3,9", "target,5,,", "target,5,nan,9"])
+def test_csv_first_series_may_have_a_class_that_is_called_like_a_column(tmp_path, first):
+    table = read_file(write(tmp_path / "set.csv", f"{first}\nnoise,1,2,3\n"))
+    assert table.labels.tolist() == [first.split(",")[0], "noise"]
+
+
 def test_csv_id_column_is_kept(tmp_path):
     table = read_file(write(tmp_path / "set.csv", "ID,t0,label\nfirst,1,a\nsecond,2,b\n"))
     assert table.ids == ["first", "second"]

@@ -1,8 +1,9 @@
 """Reader of ``.csv``, wide or long (:mod:`~nutime.data.formats.layout`).
 
 A table without column names is wide; its first column is the label if the first cell is not a number. A first row
-that counts the columns (``0,1,2,…`` or ``1,2,3,…``) above other rows is a header. Cells may be separated by
-semicolons, as spreadsheets of many countries do; there 0,5 is a half.
+that counts the columns (``0,1,2,…`` or ``1,2,3,…``) above other rows is a header, and so is one of wavelengths or
+times beside a column named label, id or time. Cells may be separated by semicolons, as spreadsheets of many
+countries do; there 0,5 is a half.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from math import isinf
 
 from nutime.data.formats.layout import MISSING, Point, TableLayout, is_number, join_points
@@ -155,20 +156,37 @@ def _points(source: InputFile, layout: TableLayout, rows: Iterable[list[str]]) -
 def _has_names(source: InputFile, row: list[str]) -> bool:
     """Whether a first row holds column names, and not a series that may begin with a label.
 
-    Names and numbers together are column names only where the numbers count the columns, as pandas does, and
-    every name has a role: a typing error in the first series must not make a header of it.
+    Names and numbers together are column names if the user chose one of the names; if the numbers count the
+    columns, as pandas does, and every name has a role; or if a name has a role and is not the label of a series: it
+    is not alone in the first cell, or the numbers are in order, as wavelengths are. A typing error in the first
+    series must not make a header of it.
     """
     cells = [cell.strip().lower() for cell in row]
-    chosen = [source.label_column, source.id_column, source.time_column, *(source.channel_columns or ())]
-    roles = LABEL_NAMES | ID_NAMES | {column.strip().lower() for column in chosen if column}
+    options = [source.label_column, source.id_column, source.time_column, *(source.channel_columns or ())]
+    chosen = {column.strip().lower() for column in options if column}
+    roles = LABEL_NAMES | ID_NAMES | chosen
     numbers = [cell for cell in cells if cell and is_number(cell)]
     if not any(cells):
         return False
     if not numbers:
         return len(cells) > 1 or source.is_recording or cells[0] in roles | TIME_NAMES | {"value"}
     has_index = cells[0] == "" and numbers[0] == "0"
-    names = {cell for cell in cells[1 if has_index else 0 :] if not (cell and is_number(cell))}
-    return _counts(numbers) and (has_index or bool(names)) and names <= roles
+    names = [cell for cell in cells[1 if has_index else 0 :] if not (cell and is_number(cell))]
+    if _counts(numbers) and (has_index or names) and roles.issuperset(names):
+        return True
+    if not chosen.isdisjoint(names):
+        return True
+    words = {name for name in roles | TIME_NAMES if len(name) > 1}
+    names = [name for name in names if name]
+    return not words.isdisjoint(names) and (names != cells[:1] or _is_axis(numbers))
+
+
+def _is_axis(numbers: list[str]) -> bool:
+    """Whether there are several numbers, each above the one before, or each below it."""
+    if len(numbers) == 1 or any(cell in MISSING for cell in numbers):
+        return False
+    steps = [float(after) - float(before) for before, after in pairwise(numbers)]
+    return min(steps) > 0 or max(steps) < 0
 
 
 def _counts_columns(row: list[str]) -> bool:
