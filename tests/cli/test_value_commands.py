@@ -54,6 +54,14 @@ def test_imputing_one_row_per_series_keeps_the_table_and_fills_its_gaps(nutime, 
     np.testing.assert_allclose(filled, 1e6 + 1e3 * WAVE[100:110], atol=200)
 
 
+@pytest.mark.parametrize("header", [["id", "V", "V", "A"], ["time", "V", "V", "A"]])
+def test_imputing_columns_of_one_name_is_refused(nutime, tmp_path, header):
+    source = write_rows(tmp_path / "twice.csv", header, [[0, 1, 2, 3], [1, 4, "", 6]])
+    done = nutime("impute", source, "-o", tmp_path / "filled.csv")
+    assert (done.code, (tmp_path / "filled.csv").exists()) == (1, False)
+    assert done.err == f"nutime: {source}: has 2 columns named 'V'; rename all but one\n"
+
+
 def test_imputing_one_row_per_point_adds_the_missing_times(nutime, long, tmp_path):
     done = nutime("impute", long, "-o", tmp_path / "filled.csv")
     assert (done.code, "Filled: 16 of 480 values" in done.out) == (0, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,6 +52,9 @@ def impute(
     levels = _parse_levels(quantiles)
     _check_outputs(out, as_json, source)
     data, channels = _read(source, read)
+    name, count = Counter(data.feature_names or channels).most_common(1)[0]
+    if count > 1:
+        raise ValueError(f"{source}: has {count} columns named {name!r}; rename all but one")
 
     import numpy as np
 
