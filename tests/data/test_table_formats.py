@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from format_files import refusal, values_of, write
 
-from nutime.data.formats.read import read_file, read_records
+from nutime.data.formats.read import read_file, read_recordings, read_records
 
 # ---- .csv, wide ---------------------------------------------------------------------------------------
 
@@ -380,3 +380,58 @@ def test_parquet_is_read_by_row_groups(write_parquet):
     before = pa.total_allocated_bytes()
     peak = max(pa.total_allocated_bytes() - before for _ in read_records(path))
     assert peak < X.nbytes / 2
+
+
+# ---- an index of pandas that holds dates --------------------------------------------------------------
+
+
+def write_frame(path, columns, index):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(columns, index=pandas.DatetimeIndex(index))
+    frame.to_csv(path) if path.suffix == ".csv" else frame.to_parquet(path)
+    return path
+
+
+DAYS = ["2024-01-03", "2024-01-01", "2024-01-02"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("names", [["load", "heat"], ["x", "y"], ["0", "1"]])
+def test_dates_in_an_index_without_a_name_are_times(tmp_path, suffix, names):
+    columns = dict(zip(names, ([3.0, 1.0, 2.0], [6.0, 4.0, 5.0]), strict=True))
+    table = read_file(write_frame(tmp_path / f"set{suffix}", columns, DAYS))
+    assert [values.tolist() for values in table.series] == [[[1, 2, 3], [4, 5, 6]]]
+    assert table.times[0].astype("datetime64[D]").astype(str).tolist() == sorted(DAYS)
+    assert (table.ids, table.channel_names) == (None, names)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_dates_in_an_index_beside_ids_are_the_times_of_each_series(tmp_path, suffix):
+    columns = {"id": ["a", "a", "b", "b"], "load": [2.0, 1.0, 3.0, 4.0]}
+    table = read_file(write_frame(tmp_path / f"set{suffix}", columns, [*DAYS[:0:-1], *DAYS[1:]]))
+    assert (table.ids, [values.tolist() for values in table.series]) == (["a", "b"], [[[1, 2]], [[3, 4]]])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_dates_in_an_index_beside_labels_are_ids(tmp_path, suffix):
+    columns = {"label": ["a", "b", "a"], "t0": [1.0, 2.0, 3.0], "t1": [4.0, 5.0, 6.0]}
+    table = read_file(write_frame(tmp_path / f"set{suffix}", columns, DAYS))
+    assert (len(table.series), table.labels.tolist()) == (3, ["a", "b", "a"])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_an_index_of_dates_can_be_chosen_as_the_id(tmp_path, suffix):
+    path = write_frame(tmp_path / f"set{suffix}", {"t0": [1.0, 2.0, 3.0], "t1": [4.0, 5.0, 6.0]}, DAYS)
+    table = read_file(path, id_column="0" if suffix == ".csv" else "-1")
+    assert (len(table.series), table.channel_names) == (3, None)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_recording_has_the_times_of_an_index_without_a_name(tmp_path, suffix):
+    found = read_recordings(write_frame(tmp_path / f"set{suffix}", {"load": [3.0, 1.0, 2.0]}, DAYS))
+    assert found.times[0].astype("datetime64[D]").astype(str).tolist() == sorted(DAYS)
+
+
+def test_an_error_in_a_table_with_an_unnamed_index_names_its_line(tmp_path):
+    assert refusal(write(tmp_path / "header.csv", ",x,y\ns0,1,2\n")).startswith("1: ")
+    assert refusal(write(tmp_path / "row.csv", ",t0,t1\ns0,1,one\ns1,1,2\n")).startswith("2: ")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nutime.data.formats.layout import Point, TableLayout, join_points
+from nutime.data.formats.layout import INDEX_NAME, Point, TableLayout, join_points
 from nutime.data.formats.source import CHOOSE, InputFile, Record, quote
 from nutime.data.series import Array
 
@@ -138,7 +138,9 @@ def columns_of(source: InputFile, schema: pa.Schema) -> tuple[TableLayout, bool]
 
     lists = [_is_list(field.type) for field in schema]
     has_lists = any(lists)  # once: a table may have tens of thousands of columns
-    columns = TableLayout.named(source, schema.names, lists)
+    index = schema.field(INDEX_NAME).type if schema.names.count(INDEX_NAME) == 1 else None
+    dated_index = index is not None and (types.is_timestamp(index) or types.is_date(index))
+    columns = TableLayout.named(source, schema.names, lists, dated_index=dated_index)
     for index in columns.values:
         field = schema.field(index)
         kind = field.type.value_type if lists[index] or types.is_dictionary(field.type) else field.type

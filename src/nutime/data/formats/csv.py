@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice, pairwise
 from math import isinf
 
-from nutime.data.formats.layout import MISSING, Point, TableLayout, is_number, join_points
+from nutime.data.formats.layout import MISSING, Point, TableLayout, is_date, is_number, join_points
 from nutime.data.formats.source import INFINITE, STDIN, InputFile, Record
 from nutime.data.names import ID_NAMES, LABEL_NAMES, TIME_NAMES
 from nutime.data.timeline import find_day_first
@@ -30,11 +30,17 @@ def read_csv(source: InputFile) -> Iterator[Record]:
     first = next(rows, None)
     if first is None:
         return iter(())
-    has_names = _has_names(source, first)
-    layout = (TableLayout.named if has_names else TableLayout.unnamed)(source, first)
-    is_header, head = has_names, list[list[str]]()
+    is_header, head = _has_names(source, first), list[list[str]]()
+    if is_header:
+        line = source.line
+        head = list(islice(rows, 0 if first[0].strip() else 1))
+        source.line, line = line, source.line
+        layout = TableLayout.named(source, first, dated_index=any(is_date(row[0]) for row in head))
+        source.line = line
+    else:
+        layout = TableLayout.unnamed(source, first)
     if _counts_columns(first) or source.is_recording:
-        head = list(islice(rows, 2))
+        head += islice(rows, 2 - len(head))
         if head and _counts_columns(first):
             source.notes.append(f"{source.name}: the first row counts the columns and is read as a header")
             is_header = True
@@ -157,8 +163,8 @@ def _has_names(source: InputFile, row: list[str]) -> bool:
     """Whether a first row holds column names, and not a series that may begin with a label.
 
     Names and numbers together are column names if the user chose one of the names; if the numbers count the
-    columns, as pandas does, and every name has a role; or if a name has a role and is not the label of a series: it
-    is not alone in the first cell, or the numbers are in order, as wavelengths are. A typing error in the first
+    columns, as pandas does, and every name has a role; or if a name has a role and is not the label of a series:
+    it is not alone in the first cell, or the numbers are in order, as wavelengths are. A typing error in the first
     series must not make a header of it.
     """
     cells = [cell.strip().lower() for cell in row]

@@ -5,8 +5,9 @@ series_id the id (as does the unnamed index that pandas writes); all others are 
 parquet, lists that are one channel each (lists named y or target too). Columns x and y beside each other are
 refused, because they may be channels of a table with one row per point.
 
-*Long*: one row per point, recognised by a column named time, timestamp, datetime, t or date, or value, or because
-the user chose a time column or channels. Rows with the same id are one series; without an id column the file is
+*Long*: one row per point, recognised by a column named time, timestamp, datetime, t or date, or value, by dates in
+the unnamed index of pandas (unless the rows have labels and no ids), or because the user chose a time column or
+channels. Rows with the same id are one series; without an id column the file is
 one series. Every column without a role is a channel (``y`` too, which often stands between x and z). Rows are
 sorted by time, and series are put on a regular grid (:mod:`nutime.data.timeline`). Where the rows of each id are
 contiguous, only one series is held in memory.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -31,6 +33,7 @@ from nutime.data.series import Array
 from nutime.data.timeline import parse_time, parse_times, to_grid
 
 INDEX_NAME = "__index_level_0__"  # in parquet, the name of a pandas index without a name; in csv it is ""
+_LONG_LABEL_NAMES = LABEL_NAMES - {"y"}
 
 
 class Point(NamedTuple):
@@ -58,14 +61,28 @@ class TableLayout:
     guessed: str | None = None
 
     @classmethod
-    def named(cls, source: InputFile, header: Sequence[str], lists: Sequence[bool] = ()) -> TableLayout:
-        """Assign roles by column name; a table with ``lists`` (whether each column holds them) is never long."""
+    def named(
+        cls, source: InputFile, header: Sequence[str], lists: Sequence[bool] = (), *, dated_index: bool = False
+    ) -> TableLayout:
+        """Assign roles by column name.
+
+        Args:
+            source: the file being read.
+            header: the names.
+            lists: whether each column holds lists; a table with some is never long.
+            dated_index: whether the index without a name, if there is one, holds dates.
+        """
         names = [name.strip().lower() for name in header]
         names[:1] = [name or INDEX_NAME for name in names[:1]]
         label, identity, time, channels = _chosen_roles(source, len(names), header)
         taken = {label, identity, time, *(channels or ())}
         taken |= {index for index, is_list in enumerate(lists) if is_list and names[index] in ("y", "target")}
         names = ["" if index in taken else name for index, name in enumerate(names)]
+        if dated_index and time is None and not any(lists) and TIME_NAMES.isdisjoint(names):
+            has_labels = label is not None or not _LONG_LABEL_NAMES.isdisjoint(names)
+            has_ids = identity is not None or not ID_NAMES.isdisjoint(names)
+            if source.is_recording or has_ids or not has_labels:  # a label on each row: rows are series
+                names = ["time" if name == INDEX_NAME else name for name in names]
         is_long = not any(lists) and (
             source.is_recording
             or time is not None
@@ -81,7 +98,7 @@ class TableLayout:
                 raise source.error(f"columns {both} may both hold the {role}; rename all but one")
             return found[0] if found else None
 
-        label, chosen = find("label", LABEL_NAMES - {"y"} if is_long else LABEL_NAMES, label), label
+        label, chosen = find("label", _LONG_LABEL_NAMES if is_long else LABEL_NAMES, label), label
         guessed = None
         if label is not None and source.ignores_labels:
             source.notes.append(
@@ -226,6 +243,14 @@ def _parsed(source: InputFile, cell: Any) -> Any:
 def _is_continuous(label: str) -> bool:
     try:
         return not float(label).is_integer()
+    except ValueError:
+        return False
+
+
+def is_date(cell: str) -> bool:
+    """Whether a cell is a date and not a number."""
+    try:
+        return isinstance(parse_time(cell), datetime)
     except ValueError:
         return False
 
