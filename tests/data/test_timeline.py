@@ -33,6 +33,29 @@ def test_a_gap_becomes_missing_values():
     assert report.notes() == ["times: 3 missing timestamps in 1 series made missing values"]
 
 
+def test_samples_of_a_rounded_clock_keep_their_times_around_a_gap():
+    clock = np.round(np.arange(9000) * 1000 / 30).astype(int)
+    for times in (clock, clock / 1000, DAY + clock * np.timedelta64(1, "ms")):
+        known = np.delete(times, 100)
+        found, values, _ = grid(known, np.zeros(len(known)))
+        assert found.dtype == times.dtype
+        assert found[~np.isnan(values)].tolist() == known.tolist()
+        assert known[99] < found[100] < known[100]
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint64", "datetime64[ns]"])
+def test_whole_times_stay_whole_and_exact(kind):
+    times = (1_714_550_417_123_456_789 + 3_600_000_000_001 * np.arange(9000)).astype(kind)
+    known = np.delete(times, slice(100, 8000))
+    found, _, _ = grid(known, np.zeros(len(known)))
+    assert (found.dtype, found.tolist()) == (times.dtype, times.tolist())
+    irregular = np.array([0, 1000, 1500, 2500, 3500, 4500]).astype(kind)
+    found, _, report = grid(irregular, np.zeros(6))
+    assert report.n_resampled == 1
+    assert found.astype(int).tolist() == [0, 1000, 2000, 3000, 4000]
+    assert found.dtype == times.dtype
+
+
 @given(st.integers(0, 2**32))
 def test_a_line_sampled_at_irregular_times_stays_a_line(seed):
     rng = np.random.default_rng(seed)

@@ -2,9 +2,10 @@
 
 Times are a numpy array of numbers, ``datetime64`` or ``timedelta64``. The step of the grid is the median step of
 the series unless a ``freq`` is given, and the grid starts at the first time. Samples whose distances are
-multiples of the step keep their values exactly; between other samples not more than 1.5 steps apart, values are
-interpolated linearly. Grid points in a gap are missing values (NaN). A ``freq`` coarser than the samples takes
-their mean. Dates with one time of the month in common are months, whatever their number of days.
+multiples of the step keep their values and times exactly, and times are filled in between; between other samples
+not more than 1.5 steps apart, values are interpolated linearly. Grid points in a gap are missing values (NaN). A
+``freq`` coarser than the samples takes their mean. Dates with one time of the month in common are months, whatever
+their number of days.
 
 A few rows with equal times are averaged. Where they are more than a tenth of a series they are refused, because
 most likely a column with the id of the series was not recognised.
@@ -114,6 +115,7 @@ def to_grid(
         raise ValueError(
             f"{len(times)} rows span {length} steps of {_step_text(times, step)}; correct the times, or give freq"
         )
+    months = _months(times) if freq is None else None
     counts = np.round(steps / step)
     is_median = median / _MAX_DISTANCE < step < _MAX_DISTANCE * median
     if is_median and (np.abs(steps - counts * step) <= _TOLERANCE * step).all() and counts.all():
@@ -122,14 +124,15 @@ def to_grid(
             return times, values
         grid = np.full((len(values), places[-1] + 1), np.nan, values.dtype)
         grid[:, places] = values
+        new_times = _filled(times, places) if months is None else _dates(_filled(months[0], places), months[1])
     else:
         grid = _resample(ticks - ticks[0], values, step, length, median)
+        new_times = _grid_times(times, step, length) if months is None else _month_grid(*months, length)
         report.n_resampled += 1
     gaps = int(np.isnan(grid).all(axis=0).sum())
     report.n_missing += gaps
     report.n_with_gaps += gaps > 0
-    months = _months(times) if freq is None else None
-    return _grid_times(times, step, grid.shape[1]) if months is None else _month_grid(*months, grid.shape[1]), grid
+    return new_times, grid
 
 
 def _average_duplicates(times: Times, values: Array, report: TimeReport) -> tuple[Times, Array]:
@@ -206,7 +209,11 @@ def _months(times: Times) -> tuple[NDArray[np.datetime64], np.timedelta64] | Non
 def _month_grid(months: NDArray[np.datetime64], offset: np.timedelta64, length: int) -> Times:
     """Return dates in steps of as many months as the median step has."""
     step = np.sort(np.diff(months))[(len(months) - 2) // 2]
-    return np.asarray((months[0] + np.arange(length) * step).astype("datetime64[us]") + offset)
+    return _dates(months[0] + np.arange(length) * step, offset)
+
+
+def _dates(months: NDArray[np.datetime64], offset: np.timedelta64) -> Times:
+    return np.asarray(months.astype("datetime64[us]") + offset)
 
 
 def next_times(times: Times, count: int) -> Times:
@@ -224,10 +231,26 @@ def next_times(times: Times, count: int) -> Times:
     return np.asarray(times[-1] + ahead * step)
 
 
+def _filled(times: Times, places: NDArray[np.intp]) -> Times:
+    """Return the times at every place: those of the samples as they are, and equal steps between them."""
+    is_float = times.dtype.kind == "f"
+    numbers = times if is_float else times.astype(np.int64)
+    counts = np.diff(places)
+    left = np.repeat(np.arange(len(counts)), counts)
+    within = np.arange(places[-1]) - places[left]
+    whole, rest = np.divmod(np.diff(numbers), counts)  # whole numbers stay exact beyond the 53 bits of a float
+    part = rest[left] * within / counts[left]
+    elapsed = whole[left] * within + (part if is_float else np.round(part).astype(np.int64))
+    return np.append(numbers[left] + elapsed, numbers[-1]).astype(times.dtype)
+
+
 def _grid_times(times: Times, step: float, length: int) -> Times:
     elapsed: Any = np.arange(length) * step
-    if times.dtype.kind in "mM":
+    kind = times.dtype.kind
+    if kind in "mM":
         elapsed = np.round(elapsed).astype(f"timedelta64[{np.datetime_data(times.dtype)[0]}]")
+    elif kind in "iu" and step.is_integer():
+        elapsed = elapsed.astype(f"{kind}8")
     return np.asarray(times[0] + elapsed)
 
 
