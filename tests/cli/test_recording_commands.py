@@ -278,6 +278,26 @@ def test_a_folder_is_searched_and_the_query_names_its_recording(nutime, tmp_path
 
 
 @pytest.mark.parametrize(
+    ("clock", "start"),
+    [
+        (np.arange(LENGTH) / 8, "12.5"),
+        (times(), "2024-01-01 00:01:40"),
+    ],
+)
+def test_the_times_of_each_recording_of_a_folder_are_kept(nutime, tmp_path, clock, start):
+    folder = tmp_path / "days"
+    folder.mkdir()
+    write(folder / "monday.csv", {"time": range(LENGTH), **channels(seed=0)})
+    write(folder / "tuesday.csv", {"time": clock, **channels(seed=1)})
+    done = nutime("find", folder, "--query", "tuesday:100:200", "-o", "m.csv", "--scale", "ignore", "--json")
+    best, *others = json.loads(done.out)["matches"]
+    assert (best["recording"], str(best["start_time"])) == ("tuesday", start)
+    assert rows("m.csv")[0]["start_time"] == start
+    other = next(match for match in others if match["recording"] == "monday")
+    assert float(other["start_time"]) == other["start"]
+
+
+@pytest.mark.parametrize(
     ("query", "message"),
     [
         ("1990:2010", "--query '1990:2010' is not within the 2,000 points of"),

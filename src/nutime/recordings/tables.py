@@ -16,10 +16,21 @@ def interval_columns(
     given: SeriesSet, intervals: Sequence[Any], fields: Mapping[str, type]
 ) -> dict[str, NDArray[Any]]:
     """Return fields of intervals as columns, with their times where the recordings have times."""
-    kinds: dict[str, Any] = dict(fields)
+    columns: dict[str, NDArray[Any]] = {
+        name: np.array([getattr(row, name) for row in intervals], kind) for name, kind in fields.items()
+    }
     if given.times is not None:
-        kinds |= dict.fromkeys(("start_time", "end_time"), given.times[0].dtype)
-    return {name: np.array([getattr(row, name) for row in intervals], kind) for name, kind in kinds.items()}
+        for name in ("start_time", "end_time"):
+            columns[name] = _time_column([getattr(row, name) for row in intervals], given.times)
+    return columns
+
+
+def _time_column(cells: Sequence[Any], times: Sequence[Times]) -> NDArray[Any]:
+    """Return times in the type common to all recordings, as text where some are dates and others numbers."""
+    kinds = {time.dtype.kind if time.dtype.kind in "mM" else "number" for time in times}
+    if len(kinds) > 1:
+        return np.array([time_texts(np.array([cell]))[0] for cell in cells], np.str_)
+    return np.array(cells, np.result_type(*(time.dtype for time in times)))
 
 
 def table_rows(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
