@@ -147,3 +147,11 @@ def test_a_single_time_cannot_be_continued(nutime, tmp_path):
     done = nutime("forecast", path, "--horizon", 2, "-o", tmp_path / "next.csv")
     assert done.code == 1
     assert "series 0: has a single time" in done.err
+
+
+def test_compact_dates_of_a_table_are_days(nutime, tmp_path):
+    days = (np.datetime64("2024-01-15") + np.arange(60)).astype(str).tolist()
+    rows = [[day.replace("-", ""), "" if point == 20 else WAVE[point]] for point, day in enumerate(days)]
+    table = write_rows(tmp_path / "days.csv", ["date", "load"], rows)
+    assert nutime("impute", table, "-o", tmp_path / "filled.csv").code == 0
+    assert [row["time"][:10] for row in read_rows(tmp_path / "filled.csv")] == days

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nutime.data.timeline import TimeReport, next_times, parse_times, to_grid
+from nutime.data.timeline import TimeReport, as_dates, next_times, parse_times, to_grid
 
 DAY = np.datetime64("2024-01-01", "ns")
 
@@ -134,6 +134,21 @@ def test_an_outlier_among_the_times_is_refused_before_memory_is_allocated():
 def test_times_with_and_without_zone_are_not_mixed():
     with pytest.raises(ValueError, match="times cannot be compared"):
         parse_times(["2024-01-01", "2024-01-01T00:00Z"])
+
+
+def test_compact_dates_are_dates():
+    days = np.arange(np.datetime64("2024-01-15"), np.datetime64("2024-03-15"))
+    texts = [day.replace("-", "") for day in days.astype(str).tolist()]
+    for times in (parse_times(texts), np.array(texts).astype(np.uint32)):
+        found, _, report = grid(times, np.zeros(60))
+        assert (found == days).all()
+        assert report.notes() == []
+
+
+@pytest.mark.parametrize("other", [20240230, 20240100, 20241301, 20240001, 18991231, 21010101, 2024, 202401311])
+def test_numbers_among_which_one_is_no_date_stay_numbers(other):
+    times = np.array([20240128, 20240129, 20240130, 20240131, other])
+    assert as_dates(times) is times
 
 
 @pytest.mark.parametrize(

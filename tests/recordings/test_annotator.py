@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from nutime import NuTime, NuTimeAnnotator
-from nutime.recordings.annotator import _smooth
+from nutime.recordings.annotator import _smooth, point_at
 
 POINTS = np.arange(400)
 SHAPES = {
@@ -126,6 +126,12 @@ def test_intervals_may_be_a_frame_with_times_and_annotations_can_be_learned_from
     assert all(isinstance(annotation.label, int) for annotation in found)
     again = NuTimeAnnotator(encoder=encoder, max_windows=100).fit(frame, pd.DataFrame(found))
     assert again.classes_.tolist() == [1, 2, 3]
+
+
+def test_an_edge_such_as_20240103_is_a_time_like_those_of_the_recording():
+    days = np.arange(np.datetime64("2024-01-01", "us"), np.datetime64("2024-02-01", "us"), np.timedelta64(1, "D"))
+    assert point_at("20240103", days, "left") == 2
+    assert point_at("20240103", np.arange(20240100, 20240200), "left") == 3
 
 
 @pytest.mark.parametrize(

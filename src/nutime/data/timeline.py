@@ -5,7 +5,7 @@ the series unless a ``freq`` is given, and the grid starts at the first time. Sa
 multiples of the step keep their values and times exactly, and times are filled in between; between other samples
 not more than 1.5 steps apart, values are interpolated linearly. Grid points in a gap are missing values (NaN). A
 ``freq`` coarser than the samples takes their mean. Dates with one time of the month in common are months, whatever
-their number of days.
+their number of days. Whole numbers that are all dates as 20241231 are dates.
 
 A few rows with equal times are averaged. Where they are more than a tenth of a series they are refused, because
 most likely a column with the id of the series was not recognised.
@@ -98,6 +98,7 @@ def to_grid(
     missing = np.isnat(times) if times.dtype.kind in "mM" else ~np.isfinite(times)
     if missing.any():
         raise ValueError(f"the time of row {missing.argmax()} is missing")
+    times = as_dates(times)
     order = np.argsort(times, kind="stable")
     if not np.array_equal(order, np.arange(len(times))):
         times, values = times[order], values[:, order]
@@ -335,6 +336,18 @@ def parse_times(cells: Sequence[Any], day_first: bool | None = None) -> Times:
         )
     naive = [date if date.tzinfo is None else date.astimezone(UTC).replace(tzinfo=None) for date in dates]
     return np.array(naive, "datetime64[us]")
+
+
+def as_dates(times: Times) -> Times:
+    """Return times as dates if all are whole numbers such as 20241231, of the years 1900 to 2100."""
+    if times.dtype.kind not in "iu" or not ((times >= 1900_01_01) & (times <= 2100_12_31)).all():
+        return times
+    years, rest = np.divmod(times.astype(np.int64), 10000)
+    numbers, days = np.divmod(rest, 100)
+    months = (12 * (years - 1970) + numbers - 1).astype("datetime64[M]")
+    dates = months.astype("datetime64[us]") + (days - 1) * np.timedelta64(1, "D")
+    is_valid = (numbers >= 1) & (numbers <= 12) & (dates.astype("datetime64[M]") == months)
+    return np.asarray(dates) if is_valid.all() else times
 
 
 def find_day_first(cells: Iterable[str]) -> bool | None:

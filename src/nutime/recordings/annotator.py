@@ -39,7 +39,7 @@ from sklearn.utils.validation import check_is_fitted
 from nutime.atomic import replace_folder
 from nutime.checks import check_arrays, check_number
 from nutime.data.series import Array, SeriesSet, is_frame, is_labelled
-from nutime.data.timeline import Times, parse_times
+from nutime.data.timeline import Times, as_dates, parse_times
 from nutime.devices import usable_device
 from nutime.documents import checksums, one_line, part_of, read_document
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
@@ -590,6 +590,7 @@ def point_at(edge: Any, times: Times | None, side: Any) -> int:
     if times is None:
         raise ValueError(f"{edge!r} is not a point, and the recording has no times")
     time = parse_times([edge])
+    time = as_dates(time) if times.dtype.kind == "M" else time
     if (time.dtype.kind == "M") != (times.dtype.kind == "M"):
         raise ValueError(f"{edge!r} is not a time like those of the recording, such as {times[0]}")
     return int(np.searchsorted(times, time.astype(times.dtype)[0], side))
