@@ -136,6 +136,21 @@ def test_times_with_and_without_zone_are_not_mixed():
         parse_times(["2024-01-01", "2024-01-01T00:00Z"])
 
 
+@pytest.mark.parametrize(
+    ("zone", "notes"),
+    [
+        ("+02:00", ["times: 2 times with a zone changed to UTC, and written without a zone"]),
+        ("+00:00", []),
+        ("Z", []),
+        ("", []),
+    ],
+)
+def test_a_change_of_times_to_utc_is_told(zone, notes):
+    report = TimeReport()
+    parse_times([f"2024-01-01T12:00{zone}", f"2024-01-01T13:00{zone}"], report=report)
+    assert report.notes() == notes
+
+
 def test_compact_dates_are_dates():
     days = np.arange(np.datetime64("2024-01-15"), np.datetime64("2024-03-15"))
     texts = [day.replace("-", "") for day in days.astype(str).tolist()]

@@ -60,6 +60,7 @@ class TimeReport:
     n_resampled: int = 0
     n_missing: int = 0
     n_with_gaps: int = 0
+    n_shifted: int = 0
 
     def notes(self) -> list[str]:
         """Return one line, or nothing if all times were regular and in order."""
@@ -72,6 +73,8 @@ class TimeReport:
             parts.append(f"{self.n_resampled} of {self.n_series} series put on a regular grid")
         if self.n_missing:
             parts.append(f"{self.n_missing} missing timestamps in {self.n_with_gaps} series made missing values")
+        if self.n_shifted:
+            parts.append(f"{self.n_shifted} times with a zone changed to UTC, and written without a zone")
         return [f"times: {'; '.join(parts)}"] if parts else []
 
 
@@ -307,12 +310,13 @@ def _step_text(times: Times, step: float) -> str:
 # From cells to times.
 
 
-def parse_times(cells: Sequence[Any], day_first: bool | None = None) -> Times:
+def parse_times(cells: Sequence[Any], day_first: bool | None = None, report: TimeReport | None = None) -> Times:
     """Parse a column of times: numbers, ISO dates or other common dates.
 
     Args:
         cells: the column; cells that are already parsed are accepted.
         day_first: the order of day and month, where it is known from other cells.
+        report: counts the times of other zones than UTC, which become UTC.
 
     Raises:
         ValueError: one line: a cell is not a time, the order of day and month is ambiguous, or numbers and dates,
@@ -334,6 +338,8 @@ def parse_times(cells: Sequence[Any], day_first: bool | None = None) -> Times:
         raise ValueError(
             "times cannot be compared; write all as numbers, or all as dates, with or without a time zone"
         )
+    if report:
+        report.n_shifted += sum(bool(date.utcoffset()) for date in dates)
     naive = [date if date.tzinfo is None else date.astimezone(UTC).replace(tzinfo=None) for date in dates]
     return np.array(naive, "datetime64[us]")
 

@@ -228,7 +228,7 @@ def join_points(
         array, grid = np.array(values).T, None
         if times:
             with source.naming(None if identity is None else f"series {quote(identity)}"):
-                parsed = parse_times(times, source.day_first)
+                parsed = parse_times(times, source.day_first, source.time_report)
                 grid, array = to_grid(parsed, array, source.freq, source.time_report)
         yield Record(np.ascontiguousarray(array), label, identity, layout.channel_names, times=grid)
 
