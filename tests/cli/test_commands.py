@@ -597,14 +597,23 @@ def test_explain_writes_a_row_per_point_and_a_figure(nutime, tmp_path, train, mo
 
 def test_explain_counts_points_as_the_input_does(nutime, tmp_path, model, chosen):
     X, y = waves()
-    padded = np.pad(X[:2], ((0, 0), (5, 3)), constant_values=np.nan)
-    arguments = ["-o", "-", "--index", 1, *chosen]
-    padded_rows = rows_of(
-        nutime("explain", model, write_csv(tmp_path / "padded.csv", padded, y[:2]), *arguments).out
-    )
-    rows = rows_of(nutime("explain", model, write_csv(tmp_path / "plain.csv", X[:2], y[:2]), *arguments).out)
-    assert [int(row["point"]) for row in padded_rows] == list(range(5, 45))
-    assert [row["contribution"] for row in padded_rows] == [row["contribution"] for row in rows]
+    gaps = X[:2].copy()
+    gaps[:, :5] = gaps[:, 37:] = np.nan
+    given = write_csv(tmp_path / "gaps.csv", gaps, y[:2])
+    rows = rows_of(nutime("explain", model, given, "-o", "-", "--index", 1, *chosen).out)
+    assert [int(row["point"]) for row in rows] == list(range(5, 37))
+    expected = NuTimeClassifier.load(model).explain([X[1, 5:37]])[0].ravel()
+    np.testing.assert_allclose([float(row["contribution"]) for row in rows], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_explain_refuses_columns_in_another_order(nutime, tmp_path, train, chosen):
+    header, *lines = train.read_text().splitlines()
+    cells = header.split(",")
+    turned = tmp_path / "turned.csv"
+    turned.write_text("\n".join([",".join([*cells[:2], *cells[:1:-1]]), *lines]))
+    assert nutime("fit", train, "-o", tmp_path / "named", *chosen).code == 0
+    done = nutime("explain", tmp_path / "named", turned, "-o", "-", *chosen)
+    assert (done.code, "in another order" in done.err) == (1, True)
 
 
 def test_explain_writes_the_times_of_the_input(nutime, tmp_path, model):

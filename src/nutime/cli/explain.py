@@ -68,6 +68,12 @@ def explain(
     estimator = storage.load(model, usable_device(device))
     if not hasattr(estimator, "explain"):
         raise ValueError(f"{model}: holds a {type(estimator).__name__}, which does not explain its results")
+    columns_in = getattr(estimator, "feature_names_in_", None)
+    if columns_in is not None and data.data.feature_names not in (None, list(columns_in)):
+        raise ValueError(
+            f"{source}: has other columns than the model was fitted with, or in another order; "
+            "bring them into that order, since points are counted in it"
+        )
     panels: list[ExplainedSeries] = []
     with progress_bars() as new_bar, open_results(out) as write:
         report = new_bar("series", len(chosen))
