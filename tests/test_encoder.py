@@ -207,3 +207,10 @@ def test_shipped_weights_load_and_embed(name):
 def test_an_encoder_is_shown_in_one_line():
     assert repr(NuTime.from_pretrained()).startswith("NuTime(length=512, dim=")
     assert "\n" not in repr(NuTime.from_pretrained())
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(1e-15, True), (1e-3, False), (0.0, False)])
+def test_series_that_hardly_vary_are_mentioned_in_the_log(factor, expected, caplog):
+    series = factor * np.random.default_rng(0).normal(size=(3, 60))
+    NuTime.from_pretrained("nutime-small").embed(series)
+    assert any("nearly constant" in message for message in caplog.messages) == expected

@@ -30,6 +30,7 @@ from nutime.model.convolutions import convolve, random_kernels
 from nutime.model.decoder import Decoder
 from nutime.model.network import NuTimeNetwork
 from nutime.model.reading import PIECES_FROM, Length, Reading, unit_for
+from nutime.model.windows import SHAPE_EPSILON
 from nutime.progress import Report, progress
 
 #: Raised when what is written can no longer be read by older versions.
@@ -95,6 +96,13 @@ class NuTime(NuTimeNetwork):
         if longest > PIECES_FROM * reading.points:
             _log.warning(
                 f"series of up to {longest:,} points are averaged to {reading.points:,}: short events may be lost"
+            )
+        with np.errstate(over="ignore"):
+            reach = max(float(np.ptp(values, axis=1).max()) for values in series)
+        if not reading.convolved and 0 < reach < SHAPE_EPSILON:
+            _log.warning(
+                f"series vary by {reach:.0e} at most, which the network reads as nearly constant: "
+                f"multiply them, for instance by {1 / reach:.0e}"
             )
         size = max(1, batch_size // max(1, reading.pieces))
         parts = []
