@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
@@ -51,6 +52,7 @@ def fitted(encoder):
         "regressor": NuTimeRegressor(encoder=encoder).fit(X, X.mean(axis=1)),
         "clusterer": NuTimeClusterer(2, encoder, random_state=0).fit(X),
         "wear": NuTimeClassifier(encoder=encoder).fit(named, ["ok", "worn"] * 8),
+        "table": NuTimeClassifier(encoder=encoder).fit(pd.DataFrame(X).add_prefix("t"), y),
         "vectors": encoder,
     }
 
@@ -176,6 +178,20 @@ def test_columns_of_an_arrow_stream_are_put_in_order(models, fitted):
     table = pa.table({"temperature [C]": list(X[:, 1]), "vibration": list(X[:, 0])})
     result = pa.ipc.open_stream(post_arrow(models, stream_of(table), "/models/wear/predict").content).read_all()
     np.testing.assert_allclose(probabilities(result.to_pydict()), fitted["wear"].predict_proba(X), atol=1e-9)
+
+
+def test_points_of_an_arrow_stream_are_put_in_the_order_of_the_model(models, fitted):
+    frame = pd.DataFrame(walks(5)).add_prefix("t")
+    frame.iloc[0, :3] = np.nan
+    turned = pa.Table.from_pandas(frame[frame.columns[::-1]], preserve_index=False)
+    answer = post_arrow(models, stream_of(turned), "/models/table/predict").content
+    found = pa.ipc.open_stream(answer).read_all().to_pydict()
+    expected = fitted["table"].predict_proba(frame)
+    np.testing.assert_allclose(np.array([found["p_a"], found["p_b"]]).T, expected, atol=1e-9)
+    other = post_arrow(
+        models, stream_of(turned.rename_columns(["x", *turned.column_names[1:]])), "/models/table/predict"
+    )
+    assert (other.status_code, "unexpected 'x'" in other.text) == (422, True)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nutime.access import LOOPBACK, Access, Refusal
 from nutime.batch.apply import result_columns
 from nutime.batch.results import Results
-from nutime.data.series import Array, SeriesSet, align
+from nutime.data.series import Array, SeriesSet, align, as_series
 from nutime.encoder import NuTime
 from nutime.serve.batching import Batcher
 from nutime.serve.limits import Limits
@@ -55,7 +55,8 @@ class ServedModel:
         endpoint: ``embed``, ``predict`` or ``detect``.
         path: of the requests.
         channels: number of channels of the series; None if any number is accepted.
-        channel_names: their names, in the order of the model; None if it was fitted without names.
+        channel_names, feature_names: of channels and of the columns of a table, in the order of the model; None if
+            it was fitted without such names.
     """
 
     def __init__(self, model: Any, name: str, limits: Limits, metrics: Metrics) -> None:
@@ -63,8 +64,10 @@ class ServedModel:
         self.batcher = Batcher(self._predict, limits.batch_series, limits.batch_seconds)
         self.endpoint = _ENDPOINTS.get(type(model).__name__, "embed")
         self.path = f"/models/{name}/{self.endpoint}" if name else f"/{self.endpoint}"
-        names = getattr(model, "channel_names_in_", None)
-        self.channel_names = None if names is None else [str(name) for name in names]
+        self.channel_names, self.feature_names = (
+            None if names is None else [str(name) for name in names]
+            for names in (getattr(model, f"{kind}_names_in_", None) for kind in ("channel", "feature"))
+        )
         if not isinstance(model, NuTime):
             self.channels: int | None = int(model.n_channels_in_)
         else:
@@ -82,12 +85,13 @@ class ServedModel:
         }
 
     def align(self, inputs: Inputs) -> list[Array]:
-        """Return the series of a request with their channels in the order of the model."""
+        """Return the series of a request, finite, with channels or columns in the order of the model."""
         channels = len(inputs.series[0])
         if self.channels not in (None, channels):
             raise ValueError(f"the series have {channels} channel(s), the model expects {self.channels}")
-        named = SeriesSet(inputs.series, channel_names=inputs.channel_names)
-        return align(named, channel_names=self.channel_names).series
+        named = SeriesSet(inputs.series, channel_names=inputs.channel_names, feature_names=inputs.feature_names)
+        names = {"channel_names": self.channel_names, "feature_names": self.feature_names}
+        return as_series(align(named, **names).series)
 
     def _predict(self, series: list[Array]) -> Results:
         self._metrics.batches.inc()

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from nutime.batch.results import Results
 from nutime.data.formats.arrow import columns_of, records_of
+from nutime.data.formats.read import record_set
 from nutime.data.formats.source import FormatError, InputFile, quote
 from nutime.data.series import Array, as_series
 from nutime.serve.limits import Limits
@@ -35,11 +36,12 @@ class MalformedError(ValueError):
 
 
 class Inputs(NamedTuple):
-    """Finite series of one request, the names of their channels, and ids and labels to return with the results."""
+    """Series of one request, the names of their channels or columns, and ids and labels for the results."""
 
     series: list[Array]
     channel_names: list[str] | None
     kept: Results
+    feature_names: list[str] | None = None
 
 
 def decode(body: bytes, content_type: str, limits: Limits) -> Inputs:
@@ -142,8 +144,10 @@ def _decode_arrow(body: bytes, limits: Limits) -> Inputs:
     # Arrays of objects, because an array of text pads every cell to the longest.
     kept = {"id": [record.id for record in records], "label": [record.label for record in records]}
     columns_kept = {name: np.array(cells, object) for name, cells in kept.items() if cells[:1] not in ([], [None])}
-    names = records[0].channel_names if records else None
-    return Inputs(as_series([record.values for record in records]), names, columns_kept)
+    if not records:
+        raise ValueError("no series given")
+    data = record_set(records)
+    return Inputs(data.series, data.channel_names, columns_kept, data.feature_names)
 
 
 def _is_plain(kind: Any) -> bool:
