@@ -30,6 +30,7 @@ Float64: TypeAlias = NDArray[np.float64]
 #: Points predicted per pass; longer horizons roll on from the medians.
 MAX_HORIZON = 192
 _MAX_GAP = CONTEXT // 3
+_MAX_ROLLED = 4 * CONTEXT  # points after the end of a channel: beyond, only its level and amplitude are known
 _BATCH_SIZE = 32
 _PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)  # of the ridge regression, for deviations of unit variance
 _FOLDS = 4
@@ -108,8 +109,8 @@ def forecast(encoder: NuTimeNetwork, decoder: Decoder, channels: Sequence[Float6
     if current:
         predicted[current] = _roll(encoder, decoder, [channels[index] for index in current], horizon)
     for index in set(range(len(channels))) - set(current):
-        whole = _roll(encoder, decoder, [channels[index][: ends[index]]], gaps[index] + horizon)
-        predicted[index] = whole[0, -horizon:]
+        steps = min(gaps[index], _MAX_ROLLED) + horizon
+        predicted[index] = _roll(encoder, decoder, [channels[index][: ends[index]]], steps)[0, -horizon:]
     return np.ldexp(predicted, np.stack(exponents)) if exponents else predicted
 
 
