@@ -145,7 +145,7 @@ def test_times_with_and_without_zone_are_not_mixed():
         ("", []),
     ],
 )
-def test_a_change_of_times_to_utc_is_told(zone, notes):
+def test_a_change_of_times_to_utc_is_noted(zone, notes):
     report = TimeReport()
     parse_times([f"2024-01-01T12:00{zone}", f"2024-01-01T13:00{zone}"], report=report)
     assert report.notes() == notes
