@@ -97,13 +97,14 @@ class NuTime(NuTimeNetwork):
             _log.warning(
                 f"series of up to {longest:,} points are averaged to {reading.points:,}: short events may be lost"
             )
-        with np.errstate(over="ignore"):
-            reach = max(float(np.ptp(values, axis=1).max()) for values in series)
-        if not reading.convolved and 0 < reach < SHAPE_EPSILON:
-            _log.warning(
-                f"series vary by {reach:.0e} at most, which the network reads as nearly constant: "
-                f"multiply them, for instance by {1 / reach:.0e}"
-            )
+        if not reading.convolved:  # convolutions see any scale
+            with np.errstate(over="ignore"):
+                reach = max(float(np.ptp(values, axis=1).max()) for values in series)
+            if 0 < reach < SHAPE_EPSILON:
+                _log.warning(
+                    f"series vary by {reach:.0e} at most, which the network reads as nearly constant: "
+                    f"multiply them, for instance by {1 / reach:.0e}"
+                )
         size = max(1, batch_size // max(1, reading.pieces))
         parts = []
         with progress("embedding", verbose) as report:
