@@ -67,11 +67,14 @@ _HALVES = (
     "The settings of nutime's methods were chosen on the first half of the recordings, by name: the second half "
     "is the number to quote. Published results are on the same recordings."
 )
+_EARLIER = "the weights that nutime-base had before (commit 44374aa)"
 NOTES = {
+    "fewshot": f"Run with {_EARLIER}.",
+    "clustering": f"Run with {_EARLIER}.",
+    "anomaly": f"Run with {_EARLIER}.",
     "impute": "Standardised values of the last 20 %; blocks of 8, 24 and 48 points are hidden, the same for all.",
     "forecast": "The corpus of the shipped encoders has the pasts of M4 Weekly, and whole series of M4 Hourly, "
-    "with these futures; that of the decoder has neither set, only windows of some M4 series in a mix. OWA: sMAPE "
-    "and MASE relative to Naive2. ETTh1: 96 points of standardised values, every 48 points.",
+    "with these futures; that of the decoder has neither. OWA: sMAPE and MASE relative to Naive2. ETTh1: 96 points of standardised values, every 48 points.",
     "segmentation": f"Recordings of TSSB (Ermshaus, Schäfer and Leser 2023). {_HALVES}",
     "localisation": (
         "Recordings of TSB-AD-U (Liu and Paparrizos 2024), rebuilt from NAB and NASA's SMAP and MSL. The SMAP and "
@@ -80,9 +83,11 @@ NOTES = {
     ),
     "probe": "The paper never freezes its encoder: its column here was fine-tuned and is not directly comparable. "
     "Beside the embedding, nutime-base and nutime-small have random convolutions and decision trees; nutime-paper "
-    "and random, run earlier, have neither. The test splits have been read nine times for nutime-base.",
-    "finetune": "The test splits have been read for seven recipes in all, each chosen inside the training splits.",
-    "uea": "The test splits have been read nine times in all; recipes were chosen inside the training splits.",
+    "and random, run earlier, have neither. The test splits have been read ten times for nutime-base.",
+    "finetune": "The test splits have been read for eight recipes in all, each chosen inside the training splits. "
+    f"Results under `paper` are of {_EARLIER}.",
+    "uea": "The test splits have been read ten times in all; recipes were chosen inside the training splits. "
+    f"Results under `paper` are of {_EARLIER}.",
 }
 SELECTION_NOTES = (
     "`honest`: nothing was chosen on test data. The default everywhere, and the number to quote.",
