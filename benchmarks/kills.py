@@ -73,7 +73,7 @@ SERVE = "import typer; from nutime.cli.serve import serve; typer.run(serve)"
 
 
 def start(program: str, *arguments: Any) -> subprocess.Popen[str]:
-    """Start a program, and return when it has said that it works."""
+    """Start a program, and return when it has printed that it works."""
     command = [sys.executable, "-c", program, *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout

@@ -282,7 +282,8 @@ def test_quantized_embeddings_differ_by_about_a_hundredth_and_not_with_the_batch
     errors = np.linalg.norm(found - expected, axis=1) / np.linalg.norm(expected, axis=1)
     assert 1e-4 < errors.mean() < 0.02
     assert errors.max() < 0.05
-    np.testing.assert_array_equal(quantized.run(series[2:5])["embedding"], found[2:5])
+    # Scales of quantisation that depend on the batch would differ by a hundredth.
+    np.testing.assert_allclose(quantized.run(series[2:5])["embedding"], found[2:5], atol=1e-5)
 
 
 # ---- every kind of network -------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def test_a_dash_is_csv_on_standard_input(monkeypatch):
     assert (table.series[0].tolist(), table.columns["label"].tolist()) == ([[1, 2]], ["x"])
 
 
-def test_what_is_wrong_on_standard_input_is_told_with_its_line(monkeypatch):
+def test_what_is_wrong_on_standard_input_is_reported_with_its_line(monkeypatch):
     give_stdin(monkeypatch, "1,2\n1\n")
     with pytest.raises(FormatError, match=r"standard input:2: has 1 cell"):
         read("-")

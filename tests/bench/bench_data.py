@@ -17,7 +17,7 @@ def tiny_encoder():
 
 
 def waves(n, length, channels=1, classes=2, seed=0):
-    """Return series of ``classes`` easily told frequencies and sizes, ``(n, length)``, and labels "0", "1" …"""
+    """Return series ``(n, length)`` of ``classes`` different frequencies and sizes, and labels "0", "1" …"""
     rng = np.random.default_rng([seed, n])
     y = np.arange(n) % classes
     phase = rng.uniform(0, 6, (n, channels, 1))

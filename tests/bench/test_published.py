@@ -90,15 +90,15 @@ def test_every_protocol_refers_to_tables_that_exist_and_every_table_to_its_place
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         (lambda: published.info("ucr113"), "known are ucr112_supervised"),
         (lambda: published.column("fewshot41", "FS-3"), "it has NuTime, FS-1, FS-2"),
         (lambda: published.columns("anomaly_fdb"), "use scores"),
     ],
 )
-def test_a_wrong_name_is_answered_by_the_right_ones(call, told):
-    with pytest.raises(ValueError, match=told):
+def test_a_wrong_name_is_answered_by_the_right_ones(call, message):
+    with pytest.raises(ValueError, match=message):
         call()
 
 

@@ -92,14 +92,14 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "told"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_told_and_nothing_is_written(arguments, told, results, tmp_path):
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_one_line_and_nothing_is_written(arguments, message, results, tmp_path):
     pytest.importorskip("aeon")
     reads_results = arguments[0] in ("cd", "scatter", "weighting") and "--results" not in arguments
     extra = ["--results", results] if reads_results else []
     done = run(*arguments, *extra, "-o", tmp_path / "out")
     assert isinstance(done.exception, ValueError)
-    assert told in str(done.exception)
+    assert message in str(done.exception)
     assert not (tmp_path / "out").exists()
 
 

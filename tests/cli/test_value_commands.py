@@ -157,7 +157,7 @@ def test_compact_dates_of_a_table_are_days(nutime, tmp_path):
     assert [row["time"][:10] for row in read_rows(tmp_path / "filled.csv")] == days
 
 
-def test_times_changed_to_utc_are_told(nutime, tmp_path):
+def test_times_changed_to_utc_are_noted(nutime, tmp_path):
     rows = [[f"2024-01-01T02:{minute:02}+02:00", "" if minute == 20 else WAVE[minute]] for minute in range(60)]
     done = nutime(
         "impute", write_rows(tmp_path / "zone.csv", ["time", "load"], rows), "-o", tmp_path / "filled.csv"

@@ -275,9 +275,9 @@ def test_writing_to_a_mapped_tensor_does_not_change_the_file(tmp_path):
 )
 def test_take_gives_the_series_asked_for_in_that_order(sharded, indices):
     corpus, series = sharded
-    wanted = np.arange(59)[np.asarray(indices, int) if isinstance(indices, list) else indices]
-    assert_same(split(corpus.take(indices)), [series[index] for index in wanted])
-    assert corpus.lengths(indices).tolist() == [len(series[index]) for index in wanted]
+    expected = np.arange(59)[np.asarray(indices, int) if isinstance(indices, list) else indices]
+    assert_same(split(corpus.take(indices)), [series[index] for index in expected])
+    assert corpus.lengths(indices).tolist() == [len(series[index]) for index in expected]
 
 
 def test_taking_what_is_not_there_is_an_error(sharded):

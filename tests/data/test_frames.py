@@ -156,8 +156,19 @@ def test_one_line_says_what_was_done_to_the_times(caplog):
     assert [record.message for record in caplog.records] == list(given.notes)
 
 
+@pytest.mark.parametrize(("zone", "n_shifted"), [("Europe/Berlin", 4), ("UTC", 0), (None, 0)])
+def test_a_change_to_utc_is_noted(frame_of, zone, n_shifted):
+    times = DAYS.tz_localize(zone)
+    by_index = pd.DataFrame({"x": np.arange(4.0)}, index=times)
+    for X in (by_index, [by_index["x"]], frame_of({"time": times, "x": np.arange(4.0)})):
+        given = read_input(X)
+        note = f"times: {n_shifted} times with a zone changed to UTC, and written without a zone"
+        assert given.notes == ((note,) if n_shifted else ())
+        np.testing.assert_array_equal(given.times[0], times.tz_convert(None) if zone else times)
+
+
 @pytest.mark.parametrize(
-    ("frame", "told"),
+    ("frame", "message"),
     [
         (lambda: pd.DataFrame({"time": [0, 1], "x": ["a", "b"]}), "column 'x' is not numeric"),
         (lambda: pd.DataFrame({"time": [0, 0, 0], "x": [1.0, 2.0, 3.0]}), "series 0: 2 of 3 rows repeat"),
@@ -173,8 +184,8 @@ def test_one_line_says_what_was_done_to_the_times(caplog):
         (lambda: [pd.DataFrame({"x": ["a"]})], "series 0: column 'x' is not numeric"),
     ],
 )
-def test_what_is_wrong_in_a_frame_of_times_is_one_line(frame, told):
-    assert refusal(frame()).startswith(told)
+def test_what_is_wrong_in_a_frame_of_times_is_one_line(frame, message):
+    assert refusal(frame()).startswith(message)
 
 
 def test_the_remedy_is_code_of_the_library_of_the_frame():
@@ -207,12 +218,12 @@ def test_the_variables_of_a_dataset_are_channels():
 
 
 @pytest.mark.parametrize(
-    ("dims", "told"),
+    ("dims", "message"),
     [(("case", "when"), "dimension 'when' is not understood"), (("case", "channel"), "no dimension is")],
 )
-def test_unknown_dimensions_are_refused(dims, told):
+def test_unknown_dimensions_are_refused(dims, message):
     xr = pytest.importorskip("xarray")
-    assert refusal(xr.DataArray(np.ones((2, 3)), dims=dims)).startswith(told)
+    assert refusal(xr.DataArray(np.ones((2, 3)), dims=dims)).startswith(message)
 
 
 # ---- channels last, labels ------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def test_a_parquet_file_may_be_one_recording(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "message"),
     [
         ({"c.csv": "time,x,z\n0,1,2\n"}, "c.csv: the columns differ from 'y', 'x': missing 'y'; unexpected 'z'"),
         ({"c.csv": "time,x\n0,1\n"}, "c.csv: has 1 channel(s), but the first file has 2"),
@@ -96,12 +96,12 @@ def test_a_parquet_file_may_be_one_recording(tmp_path):
         ({"labels.csv": "a.csv,x\na.csv,y\n"}, "labels.csv: row 1: 'a.csv' has another label above"),
     ],
 )
-def test_what_is_wrong_in_a_folder_is_one_line_with_the_file(folder, files, told):
+def test_what_is_wrong_in_a_folder_is_one_line_with_the_file(folder, files, message):
     for name, text in files.items():
         write(folder / name, text)
     with pytest.raises(FormatError) as caught:
         list(read_records(folder))
-    assert str(caught.value).startswith(f"{folder}/{told}")
+    assert str(caught.value).startswith(f"{folder}/{message}")
     assert "\n" not in str(caught.value)
 
 

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 
 def curve(seed, length=200):
-    """A smooth random curve that bends often enough to be told from others."""
+    """A smooth random curve that bends often enough to be distinguished from others."""
     rng = np.random.default_rng(seed)
     order = np.arange(1, 13)
     time = (np.arange(length)[:, None] + 0.5) / length

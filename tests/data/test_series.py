@@ -111,7 +111,7 @@ def test_frames_of_every_library_may_have_series_in_their_cells(frame_of):
 
 
 @pytest.mark.parametrize(
-    ("column", "told"),
+    ("column", "message"),
     [
         ({"label": [0, 1]}, "column 'label' holds labels; give them as y"),
         ({"Series": [0.0, 1.0]}, "column 'Series' holds ids"),
@@ -119,8 +119,8 @@ def test_frames_of_every_library_may_have_series_in_their_cells(frame_of):
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_frames_of_every_library_are_refused_columns_that_are_no_points(frame_of, column, told):
-    assert refusal(frame_of({"t0": [1.0, 2.0], **column})).startswith(told)
+def test_frames_of_every_library_are_refused_columns_that_are_no_points(frame_of, column, message):
+    assert refusal(frame_of({"t0": [1.0, 2.0], **column})).startswith(message)
 
 
 def test_a_frame_of_series_has_a_channel_a_column():
@@ -135,7 +135,7 @@ def test_a_frame_of_series_has_a_channel_a_column():
 
 
 @pytest.mark.parametrize(
-    ("cells", "told"),
+    ("cells", "message"),
     [
         ([[np.ones(3), np.ones(4)]], "series 0: channels of unequal length"),
         ([[np.ones(3)], [None]], "series 1: dtype object is not numeric"),
@@ -146,9 +146,9 @@ def test_a_frame_of_series_has_a_channel_a_column():
     ],
     ids=["unequal", "missing", "text", "number beside", "text beside", "empty"],
 )
-def test_what_is_wrong_in_a_frame_of_series_is_told(cells, told):
+def test_what_is_wrong_in_a_frame_of_series_is_named(cells, message):
     pandas = pytest.importorskip("pandas")
-    assert refusal(pandas.DataFrame(cells)).startswith(told)
+    assert refusal(pandas.DataFrame(cells)).startswith(message)
 
 
 def array_of(*cells, shape=None):
@@ -170,7 +170,7 @@ def test_a_table_of_series_has_a_channel_a_column():
 
 
 @pytest.mark.parametrize(
-    ("array", "told"),
+    ("array", "message"),
     [
         (array_of(np.ones(3), None), "series 1: dtype object is not numeric"),
         (array_of(np.ones(3), "abc"), "series 1: dtype <U3 is not numeric"),
@@ -180,8 +180,8 @@ def test_a_table_of_series_has_a_channel_a_column():
     ],
     ids=["missing", "text beside", "numbers", "text", "unequal"],
 )
-def test_what_is_wrong_in_an_array_of_series_is_told(array, told):
-    assert refusal(array).startswith(told)
+def test_what_is_wrong_in_an_array_of_series_is_named(array, message):
+    assert refusal(array).startswith(message)
 
 
 def test_a_tensor_is_an_array_whether_or_not_it_is_being_trained():
@@ -359,16 +359,16 @@ def test_a_single_flat_series_is_refused_with_the_remedy():
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"),
+    ("columns", "message"),
     [
         ([" label ", "t0", "t1"], "column ' label ' holds labels"),
         (["t0", "t1", "target"], "column 'target' holds labels"),
         (["time", "t1", "target"], "column 'target' holds labels"),
     ],
 )
-def test_a_dataframe_with_a_column_that_is_no_point_is_refused_by_name(columns, told):
+def test_a_dataframe_with_a_column_that_is_no_point_is_refused_by_name(columns, message):
     pandas = pytest.importorskip("pandas")
-    assert refusal(pandas.DataFrame(np.ones((4, len(columns))), columns=columns)).startswith(told)
+    assert refusal(pandas.DataFrame(np.ones((4, len(columns))), columns=columns)).startswith(message)
 
 
 def test_columns_of_one_letter_and_numbers_are_points():

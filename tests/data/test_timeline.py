@@ -94,11 +94,11 @@ def test_the_step_of_a_unix_time_may_have_a_unit():
 
 
 @pytest.mark.parametrize(
-    ("freq", "told"),
+    ("freq", "message"),
     [("10 parsecs", "is not a step"), ("0s", "is not a step"), ("-1", "is not a step"), ("1s", "needs dates")],
 )
-def test_a_step_that_is_none_is_refused(freq, told):
-    with pytest.raises(ValueError, match=told):
+def test_a_step_that_is_none_is_refused(freq, message):
+    with pytest.raises(ValueError, match=message):
         grid([0, 1, 2], [1, 2, 3], freq)
 
 

@@ -223,7 +223,7 @@ def test_the_message_on_a_bad_file_goes_with_the_next_good_one(page):
     assert page.text_content("#message") == ""
 
 
-def test_a_file_too_large_for_the_page_is_told_what_to_do(page, tmp_path):
+def test_a_file_too_large_for_the_page_is_refused_with_advice(page, tmp_path):
     with open(tmp_path / "large.csv", "wb") as file:
         file.truncate(layout.UPLOAD_BYTES + 1)
     page.set_input_files("#upload input", tmp_path / "large.csv")

@@ -70,11 +70,11 @@ def test_a_bad_upload_is_called_by_its_own_name_and_line():
     assert message.startswith("mine.csv:3: ")
 
 
-def test_a_bad_series_is_told_with_its_file():
+def test_a_bad_series_is_reported_with_its_file():
     assert refusal(read_upload, "mine.csv", b"label,a,b\nx,1,2\ny,nan,nan\n").startswith("mine.csv: series 1: ")
 
 
-def test_an_unknown_suffix_is_told_with_the_known_ones():
+def test_an_unknown_suffix_is_refused_with_the_known_ones():
     message = refusal(read_upload, "mine.docx", b"")
     assert message.startswith("mine.docx: ")
     assert ".parquet" in message

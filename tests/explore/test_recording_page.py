@@ -308,7 +308,7 @@ NO_RECORDING = "".join(f"x,{value},{value % 7}\n" for value in range(2000))
         ("series.ts", "@univariate true\n@classLabel false\n@data\n1,2,3\n4,5,6\n", False),
     ],
 )
-def test_a_recording_is_told_from_series_by_its_columns(tmp_path, name, content, expected):
+def test_a_recording_is_distinguished_from_series_by_its_columns(tmp_path, name, content, expected):
     path = tmp_path / name
     path.write_text(content)
     assert holds_recording(path) == expected

@@ -165,10 +165,10 @@ def test_a_classifier_of_many_channels_reads_what_it_was_fitted_on(
     X, y = many_channels(40)
     fitted = NuTimeClassifier(strategy, encoder, epochs=3, random_state=0).fit(X[:24], y[:24])
     assert fitted.score(X[24:], y[24:]) > 0.7
-    said = fitted.predict_proba(X)
+    probabilities = fitted.predict_proba(X)
     monkeypatch.setattr(linear, "MAX_FEATURES", 2 * FEW)  # as a later version might
     fitted.save(tmp_path)
-    np.testing.assert_array_equal(NuTimeClassifier.load(tmp_path).predict_proba(X), said)
+    np.testing.assert_array_equal(NuTimeClassifier.load(tmp_path).predict_proba(X), probabilities)
 
 
 def test_problems_that_are_solved_early_or_have_one_class_do_not_disturb_others():

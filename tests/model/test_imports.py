@@ -1,4 +1,4 @@
-"""Arrows point one way: the model and the data know nothing of the rooms built on them, nor of each other."""
+"""Arrows point one way: the model and the data know nothing of the packages built on them, nor of each other."""
 
 import ast
 from pathlib import Path

@@ -30,8 +30,8 @@ def test_loss_is_two_minus_two_cosines_in_both_directions(byol, views):
     loss, _ = byol(views)
     first, second = (byol.online["network"](view)[:, 0] for view in views)
     predicted = [byol.predictor(byol.online["projector"](z)) for z in (first, second)]
-    wanted = [byol.target["projector"](byol.target["network"](view)[:, 0]) for view in views]
-    cosines = [F.cosine_similarity(predicted[0], wanted[1]), F.cosine_similarity(predicted[1], wanted[0])]
+    targets = [byol.target["projector"](byol.target["network"](view)[:, 0]) for view in views]
+    cosines = [F.cosine_similarity(predicted[0], targets[1]), F.cosine_similarity(predicted[1], targets[0])]
     expected = sum((2 - 2 * cosine).mean() for cosine in cosines) / 2
     torch.testing.assert_close(loss, expected)
 

@@ -74,7 +74,8 @@ NOTES = {
     "anomaly": f"Run with {_EARLIER}.",
     "impute": "Standardised values of the last 20 %; blocks of 8, 24 and 48 points are hidden, the same for all.",
     "forecast": "The corpus of the shipped encoders has the pasts of M4 Weekly, and whole series of M4 Hourly, "
-    "with these futures; that of the decoder has neither. OWA: sMAPE and MASE relative to Naive2. ETTh1: 96 points of standardised values, every 48 points.",
+    "with these futures; that of the decoder has neither. OWA: sMAPE and MASE relative to Naive2. ETTh1: 96 "
+    "points of standardised values, every 48 points.",
     "segmentation": f"Recordings of TSSB (Ermshaus, Schäfer and Leser 2023). {_HALVES}",
     "localisation": (
         "Recordings of TSB-AD-U (Liu and Paparrizos 2024), rebuilt from NAB and NASA's SMAP and MSL. The SMAP and "

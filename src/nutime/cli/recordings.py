@@ -398,9 +398,9 @@ def _read_intervals(path: str, known: SeriesSet) -> list[tuple[Any, ...]]:
     header, *rows = rows or [[]]
     names = [name.strip().lower() for name in header]
     edges = ("start", "end") if "start" in names else ("start_time", "end_time")
-    wanted = ["recording"] * (len(known) > 1 or ("recording" in names and known.ids is not None))
-    wanted += [*edges, "label"]
-    if missing := [name for name in wanted if name not in names]:
+    required = ["recording"] * (len(known) > 1 or ("recording" in names and known.ids is not None))
+    required += [*edges, "label"]
+    if missing := [name for name in required if name not in names]:
         raise file.error(f"has no column {missing[0]!r}, only {quoted(names)}")
     found = []
     for number, row in enumerate(rows):
@@ -409,7 +409,7 @@ def _read_intervals(path: str, known: SeriesSet) -> list[tuple[Any, ...]]:
         file.check_text(max(map(len, row)))
         cells = dict(zip(names, (cell.strip() for cell in row), strict=True))
         values = [cells[name] if name.endswith("_time") else _point(path, number, cells[name]) for name in edges]
-        if wanted[0] == "recording":
+        if required[0] == "recording":
             name = cells["recording"]
             name = name if name in (known.ids or ()) else name.removesuffix(series_suffix(name) or "")
             found.append((name, *values, cells["label"]))

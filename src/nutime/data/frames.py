@@ -246,14 +246,14 @@ def _on_grid(
 ) -> tuple[Times, NDArray[Any]]:
     if not is_numeric(values.dtype):
         raise ValueError(f"dtype {values.dtype} is not numeric: {EXPECTED}")
-    return to_grid(_as_times(time), as_floats(values), freq, report)
+    return to_grid(_as_times(time, report), as_floats(values), freq, report)
 
 
-def _as_times(time: Any) -> Times:
+def _as_times(time: Any, report: TimeReport) -> Times:
     array = np.asarray(time)
     if array.dtype.kind in "mMiuf":
         return array.astype(np.float64) if array.dtype.kind == "f" else array
-    return parse_times(array.tolist())
+    return parse_times(array.tolist(), report=report)
 
 
 def _has_time_index(item: Any) -> bool:
@@ -269,12 +269,18 @@ def _is_temporal(index: Any) -> bool:
     )
 
 
-def _index_times(index: Any) -> NDArray[Any]:
+def _index_times(index: Any, report: TimeReport) -> Times:
     if hasattr(index, "to_timestamp"):  # a PeriodIndex
         index = index.to_timestamp()
     if getattr(index, "tz", None) is not None:
+        _count_shifted(index.tz, len(index), report)
         index = index.tz_convert(None)
-    return np.asarray(index)
+    return _as_times(index, report)
+
+
+def _count_shifted(zone: Any, count: int, report: TimeReport) -> None:
+    if zone is not None and str(zone) != "UTC":
+        report.n_shifted += count
 
 
 class _Table:
@@ -285,7 +291,7 @@ class _Table:
         self.is_pandas = hasattr(frame, "iloc")
         columns = getattr(frame, "column_names", None)  # of Arrow, whose ``columns`` are not names
         self.names: list[Any] = list(frame.columns if columns is None else columns)
-        self.index_time: NDArray[Any] | None = None
+        self.index_time: Any = None
         self.index_ids: list[str] | None = None
         self.is_multi = False
         if self.is_pandas:
@@ -303,10 +309,10 @@ class _Table:
             timed = [i for i, level in enumerate(levels) if _is_temporal(level) or _means(level.name, TIME_NAMES)]
             place = timed[-1] if timed else len(levels) - 1
             self.is_multi = True
-            self.index_time = _index_times(levels.pop(place))
+            self.index_time = levels.pop(place)
             self.index_ids = ["/".join(map(str, key)) for key in zip(*levels, strict=True)]
         elif _is_temporal(index) or _means(index.name, TIME_NAMES):
-            self.index_time = _index_times(index)
+            self.index_time = index
 
     def _find(self, names: frozenset[str], *, dates: bool = False) -> Any:
         found = [name for name in self.names if _means(name, names)]
@@ -381,10 +387,16 @@ class _Table:
                 )
         return texts, as_floats(np.stack(columns))
 
-    def times(self) -> Times | None:
+    def times(self, report: TimeReport) -> Times | None:
+        """Return the times of the rows, in UTC if they have a time zone."""
         if self.index_time is not None:
-            return _as_times(self.index_time)
-        return None if self.time is None else _as_times(self.column(self.time))
+            return _index_times(self.index_time, report)
+        if self.time is None:
+            return None
+        column = self.frame.column(self.time) if hasattr(self.frame, "column_names") else self.frame[self.time]
+        dtype = getattr(column, "type", None) or column.dtype
+        _count_shifted(getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None), len(column), report)
+        return _as_times(self.column(self.time), report)
 
     def ids(self) -> list[str] | None:
         if self.id is None:
@@ -402,7 +414,7 @@ def _means(name: Any, names: frozenset[str], min_length: int = 2) -> bool:
 
 def _read_long(table: _Table, freq: str | float | None) -> RawSeries:
     names, values = table.channels()
-    times, ids = table.times(), table.ids()
+    ids = table.ids()
     if not values.shape[1]:
         raise ValueError(f"no series given: {EXPECTED}")
     if ids is None:
@@ -414,6 +426,7 @@ def _read_long(table: _Table, freq: str | float | None) -> RawSeries:
         order = np.argsort(numbers, kind="stable")
         groups = np.split(order, np.cumsum(np.bincount(numbers))[:-1])
     raw = RawSeries([values[:, rows] for rows in groups], channel_names=names, ids=keys)
+    times = table.times(raw.report)
     if times is not None:
         _put_on_grid(raw, [times[rows] for rows in groups], freq)
     return raw
@@ -422,7 +435,7 @@ def _read_long(table: _Table, freq: str | float | None) -> RawSeries:
 def _read_recording(frame: Any, freq: str | float | None, report: TimeReport) -> RawSeries:
     """Read a frame that is a single series."""
     if _has_time_index(frame):
-        grid, values = _on_grid(_index_times(frame.index), as_array(frame)[None], freq, report)
+        grid, values = _on_grid(_index_times(frame.index, report), as_array(frame)[None], freq, report)
         return RawSeries([values], times=[grid])
     table = _Table(frame)
     names, values = table.channels()
@@ -431,7 +444,7 @@ def _read_recording(frame: Any, freq: str | float | None, report: TimeReport) ->
         raise ValueError(
             f"holds {len(set(ids))} ids; give the frame itself instead of a list, or one frame per series"
         )
-    times = table.times()
+    times = table.times(report)
     grids = None
     if times is not None and len(times):
         grid, values = _on_grid(times, values, freq, report)

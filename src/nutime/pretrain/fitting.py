@@ -45,7 +45,7 @@ def fit_to_corpus(network: NuTimeNetwork, corpus: Corpus, seed: int = 0) -> None
 
 @torch.no_grad()
 def fit_to_series(network: NuTimeNetwork, series: Sequence[Array], targets: NDArray[np.intp]) -> None:
-    """Fit to ``(channels, length)`` series and what is to be told apart, one target a series."""
+    """Fit to ``(channels, length)`` series and their targets, one per series."""
     config, tokens = network.config, network.tokens
     resized = torch.from_numpy(resample(list(series), config.length)).double()
     if config.normalization == "zscore":

@@ -574,10 +574,10 @@ def _interval_rows(intervals: Any, *, single: bool) -> Iterable[Any]:
         return [(0, *row[-3:]) if single and len(row) == 3 else row for row in rows]
     columns = [str(name) for name in intervals.columns]
     timed = {"start_time", "end_time"} <= set(columns) and "start" not in columns
-    wanted = ["recording", *(("start_time", "end_time") if timed else ("start", "end")), "label"]
-    if missing := [name for name in wanted if name not in columns and not (single and name == "recording")]:
+    required = ["recording", *(("start_time", "end_time") if timed else ("start", "end")), "label"]
+    if missing := [name for name in required if name not in columns and not (single and name == "recording")]:
         raise ValueError(f"intervals have no column {missing[0]!r}, only {', '.join(columns)}")
-    parts = [list(intervals[name]) if name in columns else [0] * len(intervals) for name in wanted]
+    parts = [list(intervals[name]) if name in columns else [0] * len(intervals) for name in required]
     if timed:  # as text, a number is a time
         parts[1:3] = ([str(time) if isinstance(time, Real) else time for time in part] for part in parts[1:3])
     return list(zip(*parts, strict=True))
