@@ -42,7 +42,7 @@ _MIN_TOKENS = 32  # per batch: smaller matrix products take another path and dif
 _MAX_SIZE = 2**14  # of config values that the shapes of the weights do not confirm
 _WEIGHTS, _CONFIG, _DECODER = "model.safetensors", "config.json", "decoder.safetensors"
 _initialisation = RLock()
-_CONVOLVED = 2**14  # points convolved at a time: few, so that the responses of all kernels stay in the cache
+_CONVOLVED = 2**12  # points convolved at a time: few, so that the responses of all kernels stay in the cache
 _log = logging.getLogger("nutime")
 
 

@@ -74,8 +74,8 @@ def convolve(series: Tensor, kernels: Sequence[Tensor], scales: Tensor | None = 
         responses = responses.view(-1, _KERNELS, batch, points)
         highest, lowest = responses.amax(1, keepdim=True), responses.amin(1, keepdim=True)
         is_highest = torch.add(1 - _STEEPNESS * highest, responses, alpha=_STEEPNESS).relu_()
-        is_lowest = torch.add(1 + _STEEPNESS * lowest, responses, alpha=-_STEEPNESS).relu_()
         sums = is_highest.mul_(highest).mean(-1).relu_()
+        is_lowest = torch.add(1 + _STEEPNESS * lowest, responses, alpha=-_STEEPNESS, out=responses).relu_()
         features += [sums.flatten(0, 1), is_lowest.mean(-1).flatten(0, 1)]
     return torch.cat(features).sqrt().T
 

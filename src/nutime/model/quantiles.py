@@ -8,6 +8,7 @@ to the mean of the interval.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -48,7 +49,7 @@ def _quantiles(values: Tensor) -> Tensor:
     """Return ``(batch, features)``, the quantiles of all intervals of the last axis."""
     parts = []
     for size, step, count in _intervals(values.shape[-1]):
-        intervals = values.unfold(-1, size, step).sort(-1).values
+        intervals = _sorted(values.unfold(-1, size, step))
         levels = torch.linspace(0, 1, count, dtype=torch.float64) if count > 1 else torch.tensor([0.5])
         position = (size - 1) * levels
         below = position.long()
@@ -57,6 +58,13 @@ def _quantiles(values: Tensor) -> Tensor:
         relative = quantiles[..., 1::2] - intervals.mean(-1, keepdim=True)
         parts += [quantiles[..., ::2].flatten(1), relative.flatten(1)]
     return torch.cat(parts, dim=1)
+
+
+def _sorted(values: Tensor) -> Tensor:
+    """Sort the last axis; NumPy is up to ten times as fast as torch, but not part of an exported graph."""
+    if torch.compiler.is_compiling() or values.device.type != "cpu":
+        return values.sort(-1).values
+    return torch.from_numpy(np.sort(values.numpy(), axis=-1))
 
 
 def _intervals(points: int) -> list[tuple[int, int, int]]:
