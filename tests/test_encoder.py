@@ -60,7 +60,7 @@ def test_a_large_offset_does_not_hide_the_shape(encoder):
     assert np.linalg.norm(Z[0] - shifted[0]) < 0.5 * np.linalg.norm(Z[0] - Z[1])
 
 
-def test_the_encoder_can_tell_scales_apart(encoder):
+def test_the_encoder_distinguishes_scales(encoder):
     x = walk(64)
     Z = encoder.embed([x, 1000 * x])
     assert np.linalg.norm(Z[0] - Z[1]) > 0.1
@@ -84,7 +84,7 @@ def test_an_unknown_pool_is_refused(encoder):
         encoder.embed([walk(9)], pool="max")
 
 
-def test_channels_of_a_univariate_encoder_stand_side_by_side(encoder):
+def test_the_vectors_of_channels_of_a_univariate_encoder_are_concatenated(encoder):
     X = np.stack([walk(50, seed, channels=3) for seed in range(5)])
     parts = [encoder.embed(X[:, channel]) for channel in range(3)]
     np.testing.assert_allclose(encoder.embed(X), np.concatenate(parts, axis=1), atol=1e-5)

@@ -1,4 +1,4 @@
-"""Cross-validation and hold-out: what is trained on, what is scored, and what it is called."""
+"""Cross-validation and hold-out: what is trained on, what is scored, and the measures."""
 
 import numpy as np
 import pytest
@@ -93,7 +93,7 @@ def test_the_only_series_of_a_class_is_not_scored(encoder):
     assert found.classes.tolist() == ["0", "1", "alone"]
 
 
-def test_there_is_nothing_to_say_where_every_class_has_one_series(encoder):
+def test_there_is_no_result_where_every_class_has_one_series(encoder):
     X, _ = waves(2)
     labels = np.array(["a", "b"])
     parts = deal_folds(labels, 5, seed=0)
@@ -102,10 +102,10 @@ def test_there_is_nothing_to_say_where_every_class_has_one_series(encoder):
 
 def test_rounds_are_reported(encoder):
     X, y = waves(12)
-    heard = []
+    reported = []
     parts = deal_folds(y, 3, seed=0)
-    validate(lambda: NuTimeClassifier(encoder=encoder), as_series(X), y, parts, lambda *of: heard.append(of))
-    assert heard == [(1, 3), (2, 3), (3, 3)]
+    validate(lambda: NuTimeClassifier(encoder=encoder), as_series(X), y, parts, lambda *of: reported.append(of))
+    assert reported == [(1, 3), (2, 3), (3, 3)]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abcd")), min_size=1, max_size=30))

@@ -1,7 +1,7 @@
 """Files and folders that appear complete or not at all; every writer of the package uses these.
 
 A file is written to a temporary folder beside it, flushed to disk and renamed. A folder is exchanged with the one
-it replaces in a single system call on Linux, so that neither a reader nor a crash ever meets parts of both. A
+it replaces in a single system call on Linux, so that neither a reader nor a crash ever sees a mix of both. A
 journal grows by whole lines, each of them on disk before ``append`` returns.
 
 A process that is killed leaves its temporary folder behind. A living one holds a lock on it, so that the next
@@ -238,8 +238,7 @@ def _exchange(one: Path, other: Path) -> None:
         if libc.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0:
             return
     # Other systems and file systems cannot exchange: for a moment there is no folder, but never a mixed one.
-    aside = one.with_name("old")
-    other.rename(aside)
+    other.rename(one.with_name("old"))
     one.rename(other)
 
 

@@ -75,5 +75,5 @@ def read_document(path: Path, what: str, newest: int) -> dict[str, Any]:
 
 
 def one_line(error: Exception) -> str:
-    """Return what someone else's error says, on one line."""
+    """Return the type and message of an error on one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())

@@ -194,7 +194,7 @@ class NuTime(NuTimeNetwork):
         return decoder
 
     def set_decoder(self, decoder: Decoder) -> None:
-        """Impute and forecast by this decoder from now on; :meth:`save` writes it beside the encoder."""
+        """Impute and forecast with this decoder from now on; :meth:`save` writes it beside the encoder."""
         self._decoder_weights = {name: tensor.cpu() for name, tensor in decoder.state_dict().items()}
 
     def save(self, folder: str | Path, *, decoder: bool = True) -> Path:
@@ -234,7 +234,10 @@ class NuTime(NuTimeNetwork):
             raise ValueError(f"{', '.join(download)}: only for a hub id, and {str(name)!r} is not downloaded")
         path = part_of(folder, _CONFIG)
         document = read_document(path, "config", FORMAT)
-        config = _network_config(path, document)
+        try:
+            config = NuTimeConfig.from_dict(document.get("network"))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}: {one_line(error)}") from None
         weights = _read_weights(part_of(folder, _WEIGHTS, document))
         _check_size(folder, config, weights)
         with seeded(0):
@@ -290,13 +293,6 @@ def _find(name: str | Path) -> Path | None:
     raise ValueError(
         f"no weights {str(name)!r}: expected a folder or a shipped name ({shipped}), or a hub id owner/name"
     )
-
-
-def _network_config(path: Path, document: dict[str, Any]) -> NuTimeConfig:
-    try:
-        return NuTimeConfig.from_dict(document.get("network"))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: {one_line(error)}") from None
 
 
 def _read_weights(path: Path) -> dict[str, torch.Tensor]:

@@ -68,11 +68,11 @@ def deal_folds(labels: NDArray[Any], folds: int, seed: int) -> NDArray[np.intp]:
     if folds < 2:
         raise ValueError(f"cross-validation takes at least 2 folds, got {folds}")
     parts = np.full(len(labels), ALWAYS_TRAINED)
-    dealt = 0
+    assigned = 0
     for members in _shuffled_classes(labels, seed):
         if len(members) > 1:
-            parts[members] = (dealt + np.arange(len(members))) % folds
-            dealt += len(members)  # the next class continues at the next fold: folds of equal size
+            parts[members] = (assigned + np.arange(len(members))) % folds
+            assigned += len(members)  # the next class continues at the next fold: folds of equal size
     return parts
 
 

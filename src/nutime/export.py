@@ -185,7 +185,7 @@ def _plan_regressor(regressor: NuTimeRegressor) -> Plan:
         with suppress(ValueError):  # too few series for it
             widths[str(coverage)] = regressor.interval_half_width(coverage)
     about = {"pool": pool, "target": getattr(regressor, "target_name_", None), "interval_half_widths": widths}
-    return Plan(_Graph(_Numbers(heads, regressor), torch.float64), channels, ["prediction"], about)
+    return Plan(_Graph(_Regression(heads, regressor), torch.float64), channels, ["prediction"], about)
 
 
 # ---- the network -----------------------------------------------------------------------------------------
@@ -195,9 +195,9 @@ class _OnnxLayer(Layer):
     """A layer with the same parameters whose attention is a single operator."""
 
     def forward(self, tokens: Tensor, noise: Any = None) -> Tensor:
-        normal = self.attention_norm(tokens)
+        normed = self.attention_norm(tokens)
         weights = torch.unflatten(self.qkv.weight, 0, (3, -1))
-        query, key, value = (F.linear(normal, weight) for weight in weights)
+        query, key, value = (F.linear(normed, weight) for weight in weights)
         heads = {"q_num_heads": self.heads, "kv_num_heads": self.heads}
         attended = torch.ops.onnx.Attention.opset23(query, key, value, **heads)[0]
         return self._after_attention(tokens, attended, noise)
@@ -248,7 +248,7 @@ class _Standardise(nn.Module):
 
 
 class _Heads(nn.Module):
-    """Logits ``(heads, batch, classes)`` of linear classifiers that share one embedding."""
+    """Outputs ``(heads, batch, outputs)`` of linear models that share one embedding."""
 
     weight: Tensor
     bias: Tensor
@@ -260,8 +260,8 @@ class _Heads(nn.Module):
         self.register_buffer("bias", _float64(bias[:, None]))
 
     def forward(self, series: _Series) -> Tensor:
-        logits: Tensor = self.points(series) @ self.weight.mT + self.bias
-        return logits
+        outputs: Tensor = self.points(series) @ self.weight.mT + self.bias
+        return outputs
 
 
 class _Columns(nn.Module):
@@ -309,7 +309,7 @@ def _finetuned(ensemble: Ensemble, encoder: NuTime, channels: int) -> list[_Head
 
 
 class _Trees(nn.Module):
-    """Probabilities ``(batch, classes)``, or numbers ``(batch, 1)``, of a forest."""
+    """Probabilities ``(batch, classes)``, or predictions ``(batch, 1)``, of a forest."""
 
     center: Tensor
     scale: Tensor
@@ -346,8 +346,8 @@ class _Classes(nn.Module):
         return probabilities, probabilities.argmax(-1)
 
 
-class _Numbers(nn.Module):
-    """Mean number over all heads, averaged with that of trees; there are as many probes as other heads."""
+class _Regression(nn.Module):
+    """Mean prediction over all heads, averaged with that of trees; there are as many probes as other heads."""
 
     mean: Tensor
     scale: Tensor
@@ -356,19 +356,17 @@ class _Numbers(nn.Module):
     def __init__(self, heads: Sequence[_Heads], regressor: NuTimeRegressor) -> None:
         super().__init__()
         self.heads = nn.ModuleList(heads)
-        forest = regressor.forest_ if regressor.forest_weight_ else None
-        self.trees = None if forest is None else _Trees(forest)
+        self.trees = _Trees(regressor.forest_) if regressor.forest_ and regressor.forest_weight_ else None
         # Not as floats, which the exporter writes in single precision.
         self.register_buffer("mean", _float64(regressor.target_mean_))
         self.register_buffer("scale", _float64(regressor.target_scale_))
         self.register_buffer("weight", _float64(regressor.forest_weight_))
 
     def forward(self, series: _Series) -> Tensor:
-        numbers = torch.cat([heads(series) for heads in self.heads]).mean(0)
+        predicted = torch.cat([heads(series) for heads in self.heads]).mean(0)
         if self.trees is not None:
-            numbers = (1 - self.weight) * numbers + self.weight * self.trees(series)
-        numbers = numbers.squeeze(-1)
-        return self.mean + self.scale * numbers
+            predicted = (1 - self.weight) * predicted + self.weight * self.trees(series)
+        return self.mean + self.scale * predicted.squeeze(-1)
 
 
 class _Clusters(nn.Module):
@@ -565,7 +563,7 @@ def _quantize(proto: Any, excluded: list[str]) -> Any:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Suppress the messages of exporter and quantiser; the latter configures the root logger when imported."""
+    """Suppress the messages of exporter and quantiser; importing the latter configures the root logger."""
     root, loggers = logging.getLogger(), [logging.getLogger(name) for name in ("torch.onnx", "onnxruntime")]
     handlers, root_level, levels = list(root.handlers), root.level, [logger.level for logger in loggers]
     for logger in loggers:

@@ -3,12 +3,12 @@
 Each channel is read in stretches of at most :data:`~nutime.model.decoder.CONTEXT` points at its own sampling. A
 gap longer than a third of that is first filled at a coarser sampling.
 
-A channel that the others explain is filled once more: its difference from a ridge regression on them is. Both the
-regression and whether to use it are decided on deviations from a line over stretches as long as the gaps, because
-the slow course of a channel is known without the others.
+A channel that the others explain is filled again, as a ridge regression on them plus its imputed residual. The
+regression is fitted, and whether to use it decided, on deviations from a line over stretches as long as the gaps,
+because the slow trend of a channel is known without the others.
 
-A forecast is made from all points where a season is seen in three cycles, else from the last ones. Its intervals
-are widened or narrowed by what was needed on the series' own last points.
+A forecast is made from all points if three cycles of a season are observed, otherwise from the last ones. Its
+intervals are scaled by backtests on the series' own last points.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ Float64: TypeAlias = NDArray[np.float64]
 #: Points predicted per pass; longer horizons roll on from the medians.
 MAX_HORIZON = 192
 _MAX_GAP = CONTEXT // 3
-_MAX_ROLLED = 4 * CONTEXT  # points after the end of a channel: beyond, only its level and amplitude are known
+_MAX_ROLLED = 4 * CONTEXT  # points after the end of a channel; beyond them, only its level and amplitude are known
 _BATCH_SIZE = 32
 _PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)  # of the ridge regression, for deviations of unit variance
 _FOLDS = 4
 _MIN_GAIN = 0.2  # share of the variance that other channels must explain
-_CYCLES = 3  # of a season, for a forecast from all points
-_MIN_PAST = 128  # points of a forecast without season, at least two horizons
+_CYCLES = 3  # of a season, required for a forecast from all points
+_MIN_PAST = 128  # context points of a forecast without a season; two horizons if that is more
 _BACKTESTS, _MIN_BACKTEST = 4, 12  # number, and points of each
-#: Share of backtest points inside an 80 % interval; above 0.8, because the errors of one horizon are alike.
+#: Share of backtest points inside an 80 % interval; above 0.8, because the errors of one horizon are correlated.
 _COVERED = 0.81
-_FACTORS = (0.2, 5)  # the smallest and the largest of a width
+_FACTORS = (0.2, 5)  # limits of the scaling of an interval
 _MEDIAN, _LOW, _HIGH = (QUANTILES.index(level) for level in (0.5, 0.1, 0.9))
 _NORMAL = torch.special.ndtri(torch.tensor(QUANTILES, dtype=torch.float64)).numpy()  # quantiles of deviation 1
 
@@ -64,11 +64,11 @@ def impute(encoder: NuTimeNetwork, decoder: Decoder, series: Sequence[Float64]) 
         for index, values in enumerate(series)
         for channel, fitted in _regressions(values, filled[index][..., _MEDIAN])
     ]
-    rests = fill(encoder, decoder, [series[index][channel] - fitted for index, channel, fitted in explained])
-    for (index, channel, fitted), rest in zip(explained, rests, strict=True):
+    residuals = fill(encoder, decoder, [series[index][channel] - fitted for index, channel, fitted in explained])
+    for (index, channel, fitted), residual in zip(explained, residuals, strict=True):
         missing = np.isnan(series[index])
         changed = missing[channel] & ~missing.all(0)
-        filled[index][channel, changed] = (fitted[:, None] + rest)[changed]
+        filled[index][channel, changed] = (fitted[:, None] + residual)[changed]
     return [
         np.where(np.isnan(values)[..., None], np.ldexp(predicted, exponent[..., None]), values[..., None])
         for values, predicted, exponent in zip(given, filled, exponents, strict=True)
@@ -167,8 +167,7 @@ def at_levels(predicted: Float64, levels: Float64) -> Float64:
     right = np.clip(np.searchsorted(QUANTILES, levels), 1, len(QUANTILES) - 1)
     known = np.array(QUANTILES)
     share = (levels - known[right - 1]) / (known[right] - known[right - 1])
-    mixed: Float64 = predicted[..., right - 1] * (1 - share) + predicted[..., right] * share
-    return mixed
+    return np.asarray(predicted[..., right - 1] * (1 - share) + predicted[..., right] * share)
 
 
 @torch.inference_mode()
@@ -193,7 +192,7 @@ def _tensors(pieces: Sequence[Float64]) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _relevant(pasts: Sequence[Float64], horizon: int) -> list[Float64]:
-    """Cut pasts without a season in three cycles to their last points: older ones make their forecasts worse."""
+    """Cut pasts without three cycles of a season to their last points: older ones make the forecast worse."""
     raw, observed, _ = _tensors(pasts)
     compressed = torch.where(observed, Affine.fit(raw, observed).compress(raw), 0)
     cut = []
@@ -214,7 +213,7 @@ def _starts(missing: NDArray[np.bool_]) -> list[int]:
 def _fill_long_gaps(encoder: NuTimeNetwork, decoder: Decoder, channel: Float64) -> Float64:
     """Return ``(length, QUANTILES)``: gaps too long for one stretch are filled at a coarser sampling."""
     filled = np.repeat(channel[:, None], len(QUANTILES), 1)
-    gaps = _long_gaps(np.isnan(channel))
+    gaps = [gap for gap in _edges(np.isnan(channel)).tolist() if gap[1] - gap[0] > _MAX_GAP]
     if not gaps:
         return filled
     factor = -(-max(stop - start for start, stop in gaps) // _MAX_GAP)
@@ -223,7 +222,7 @@ def _fill_long_gaps(encoder: NuTimeNetwork, decoder: Decoder, channel: Float64) 
     count = known.sum(1)
     mean = np.where(count > 0, np.where(known, padded, 0).sum(1) / np.maximum(count, 1), np.nan)
     predicted = fill(encoder, decoder, [mean])[0]
-    # A point varies around the mean of its block, too.
+    # A point also varies around the mean of its block.
     deviations = np.where(known, padded - mean[:, None], 0)
     within = np.sqrt(np.square(deviations).sum() / max(1, (count - (count > 0)).sum()))
     median = predicted[:, _MEDIAN, None]
@@ -233,10 +232,6 @@ def _fill_long_gaps(encoder: NuTimeNetwork, decoder: Decoder, channel: Float64) 
     for start, stop in gaps:
         filled[start:stop] = fine[start:stop]
     return filled
-
-
-def _long_gaps(missing: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    return [(int(start), int(stop)) for start, stop in _edges(missing) if stop - start > _MAX_GAP]
 
 
 def _edges(missing: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -265,12 +260,11 @@ def _deviations(filled: Float64, block: int) -> Float64:
     if even.all():
         return np.zeros_like(filled)
     lines = [[np.interp(points, points[kept], row[kept]) for row in filled] for kept in (even, ~even)]
-    deviations: Float64 = filled - np.where(even, lines[1], lines[0])
-    return deviations
+    return np.asarray(filled - np.where(even, lines[1], lines[0]))
 
 
 def _ridge(others: Float64, target: Float64, observed: NDArray[np.bool_]) -> Float64 | None:
-    """Return the weights of other channels, or None where these explain too little of points left out."""
+    """Return the weights of other channels, or None if they explain too little of held-out points."""
     scale, unit = others[:, observed].std(1), target[observed].std()
     if not unit > 0:
         return None
@@ -282,10 +276,8 @@ def _ridge(others: Float64, target: Float64, observed: NDArray[np.bool_]) -> Flo
 
     def solve(used: NDArray[np.bool_], penalty: float) -> Float64:
         gram = x[:, used] @ x[:, used].T + penalty * used.sum() * np.eye(len(x))
-        weights: Float64 = np.linalg.solve(gram, x[:, used] @ y[used])
-        return weights
+        return np.asarray(np.linalg.solve(gram, x[:, used] @ y[used]))
 
-    everywhere = np.ones(len(y), bool)
     errors = []
     for penalty in _PENALTIES:
         parts = [(fold == part, solve(fold != part, penalty)) for part in np.unique(fold)]
@@ -293,14 +285,12 @@ def _ridge(others: Float64, target: Float64, observed: NDArray[np.bool_]) -> Flo
     best = int(np.argmin(errors))
     if errors[best] > (1 - _MIN_GAIN) * np.square(y).sum():
         return None
-    weights: Float64 = solve(everywhere, _PENALTIES[best]) * unit / scale
-    return weights
+    return np.asarray(solve(np.ones(len(y), bool), _PENALTIES[best]) * unit / scale)
 
 
 def _exponents(values: Float64) -> NDArray[np.intp]:
     """Return the power of two that makes the largest value of each channel about 1: squares stay in range."""
-    exponents: NDArray[np.intp] = np.frexp(np.nan_to_num(np.abs(values)).max(1, keepdims=True))[1]
-    return exponents
+    return np.asarray(np.frexp(np.nan_to_num(np.abs(values)).max(1, keepdims=True))[1])
 
 
 def observed_end(values: NDArray[np.floating[Any]]) -> int:

@@ -1,4 +1,4 @@
-"""A model applied to a stream of chunks gives the digits of the model itself, however the rows are divided."""
+"""A model applied to a stream of chunks gives the results of the model itself, however the rows are divided."""
 
 import copy
 import csv
@@ -10,6 +10,7 @@ from functools import reduce
 from operator import or_
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -89,7 +90,7 @@ def test_lists_of_unequal_length_and_missing_values_are_embedded(tmp_path, encod
     np.testing.assert_array_equal(vectors(pq.read_table(tmp_path / "o.parquet")), expected)
 
 
-def test_numeric_columns_are_a_series_a_row(tmp_path, encoder):
+def test_numeric_columns_are_one_series_per_row(tmp_path, encoder):
     X = walks(20)
     columns = {"label": ["a", "b"] * 10, **{f"t{index}": column for index, column in enumerate(X.T)}}
     pq.write_table(pa.table(columns), tmp_path / "x.parquet")
@@ -100,7 +101,7 @@ def test_numeric_columns_are_a_series_a_row(tmp_path, encoder):
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_table_with_a_point_a_row_is_not_cut_within_a_series(tmp_path, encoder):
+def test_a_table_with_one_row_per_point_is_not_cut_within_a_series(tmp_path, encoder):
     points = {"id": np.repeat(["a", "b"], 30), "time": np.tile(np.arange(30), 2), "value": walks(1, 60)[0]}
     pq.write_table(pa.table(points), tmp_path / "x.parquet")
     extent = run(str(tmp_path / "x.parquet"), encoder, str(tmp_path / "o.parquet"))
@@ -109,8 +110,6 @@ def test_a_table_with_a_point_a_row_is_not_cut_within_a_series(tmp_path, encoder
 
 
 def test_any_fsspec_address_is_read_and_written(encoder):
-    import fsspec
-
     X = walks(10)
     with fsspec.open("memory://remote/in/x.parquet", "wb") as file:
         pq.write_table(list_table(X), file)
@@ -119,7 +118,7 @@ def test_any_fsspec_address_is_read_and_written(encoder):
         np.testing.assert_array_equal(vectors(pq.read_table(file)), encoder.embed(X))
 
 
-def test_a_model_that_travelled_answers_the_same(encoder):
+def test_a_model_sent_as_files_gives_the_same_results(encoder):
     X = list(walks(12)[:, None])
     detector = NuTimeDetector(encoder=encoder).fit(X)
     for model in (encoder, detector):

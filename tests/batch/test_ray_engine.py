@@ -1,4 +1,4 @@
-"""Ray gives the digits of the local engine, whoever dies on the way. A real Ray of two workers runs here."""
+"""Ray gives the results of the local engine, even if a worker dies. A real Ray of two workers runs here."""
 
 import os
 import signal
@@ -116,7 +116,7 @@ def test_a_running_cluster_is_used_by_its_address(tmp_path, data, encoder):
         ({"CPU": 8.0, "GPU": 4.0}, 2, 2),
     ],
 )
-def test_no_more_workers_than_find_a_place(resources, gpus, count):
+def test_no_more_workers_than_can_run(resources, gpus, count):
     assert _most_workers(resources, gpus) == count
 
 

@@ -4,6 +4,7 @@ import csv
 import os
 import stat
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -174,8 +175,6 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["out.parquet", "out"])
 def test_an_interrupt_leaves_nothing_behind_on_a_remote_file_system(name):
-    import fsspec
-
     with pytest.raises(KeyboardInterrupt):
         fail_after_a_chunk(f"memory://interrupted/{name}")
     assert not fsspec.filesystem("memory").find("interrupted")

@@ -5,6 +5,8 @@ import sys
 from itertools import count
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from nutime.batch import source as sources
@@ -140,9 +142,6 @@ def test_a_series_without_a_label_has_an_empty_one():
 
 @pytest.mark.usefixtures("small_chunks")
 def test_files_of_parquet_with_their_channels_in_another_order_are_put_in_order(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     pq.write_table(pa.table({"u": [[1.0, 2.0]], "v": [[3.0, 4.0]]}), tmp_path / "0.parquet")
     pq.write_table(pa.table({"v": [[7.0, 8.0]], "u": [[5.0, 6.0]]}), tmp_path / "1.parquet")
     assert [values.tolist() for values in read(str(tmp_path)).series] == [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
@@ -161,9 +160,6 @@ def test_a_folder_of_files_is_read_with_file_names_as_ids_and_labels_from_a_tabl
 
 
 def test_a_folder_of_parquet_is_a_data_set_unless_it_has_labels(tmp_path, caplog):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     caplog.set_level("INFO")
     runs = tmp_path / "runs"
     runs.mkdir()
@@ -187,9 +183,6 @@ def test_times_of_a_file_are_kept_on_the_grid(tmp_path):
 
 
 def test_the_number_of_series_of_parquet_is_known_unless_rows_are_points(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     pq.write_table(pa.table({"t0": [1.0, 2.0], "t1": [3.0, 4.0]}), tmp_path / "wide.parquet")
     pq.write_table(pa.table({"time": [1, 2], "value": [3.0, 4.0]}), tmp_path / "long.parquet")
     assert Source(str(tmp_path / "wide.parquet")).count == 2
@@ -198,9 +191,6 @@ def test_the_number_of_series_of_parquet_is_known_unless_rows_are_points(tmp_pat
 
 def write_points(folder, *files):
     """Write Parquet files with one row per point, each of the ids given for it."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     folder.mkdir()
     for index, ids in enumerate(files):
         times = list(range(10 * index, 10 * index + len(ids)))
@@ -226,9 +216,6 @@ def test_files_of_parquet_with_whole_series_are_read_together(tmp_path):
 
 
 def test_an_id_may_come_again_where_rows_of_parquet_are_series(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     for name in ("0", "1"):
         pq.write_table(pa.table({"id": ["p"], "t0": [1.0], "t1": [2.0]}), tmp_path / f"{name}.parquet")
     assert read(str(tmp_path)).columns["id"].tolist() == ["p", "p"]

@@ -75,7 +75,7 @@ def test_a_missing_set_is_one_line(tmp_path):
         load_imputation("values/ETTh1", data_dir=str(tmp_path))
 
 
-def test_blocks_are_hidden_in_the_share_asked_for():
+def test_blocks_are_hidden_in_the_given_share():
     hidden = hide_blocks(960, 0.25, 24, np.random.default_rng(0))
     assert hidden.mean() == 0.25
     assert set(hidden.reshape(-1, 24).sum(1)) == {0, 24}

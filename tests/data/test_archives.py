@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -212,7 +213,6 @@ def test_series_of_unequal_length_are_padded_with_nan(folder):
 
 
 def test_tfc_tensors_are_found(folder):
-    torch = pytest.importorskip("torch")
     X = {"train": series(122, 1, 1500), "val": series(41, 1, 1500), "test": series(41, 1, 1500)}
     (folder / "EMG").mkdir()
     for split, values in X.items():
@@ -420,7 +420,7 @@ def test_drawn_splits_refuse_sizes_that_lose_series():
         draw_splits(np.arange(204) % 3, (122, 41, 40), seed=0)
 
 
-# ---- the real archives, where they are at hand --------------------------------------------------------
+# ---- the real archives, where available ---------------------------------------------------------------
 
 
 def catalog():

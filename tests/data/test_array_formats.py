@@ -6,6 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
+import torch
 from format_files import refusal, values_of
 
 from nutime.data.formats.read import read_file, read_records
@@ -109,7 +110,6 @@ def test_npy_in_fortran_order_and_big_endian(tmp_path):
 
 @pytest.mark.parametrize("zipped", [True, False])
 def test_tfc_tensors_with_labels(tmp_path, zipped):
-    torch = pytest.importorskip("torch")
     content = {"samples": torch.arange(6.0).reshape(2, 1, 3), "labels": torch.tensor([1.0, 0.0])}
     torch.save(content, tmp_path / "train.pt", _use_new_zipfile_serialization=zipped)
     table = read_file(tmp_path / "train.pt")
@@ -118,8 +118,6 @@ def test_tfc_tensors_with_labels(tmp_path, zipped):
 
 
 def test_tfc_file_that_would_run_code_is_refused(tmp_path):
-    torch = pytest.importorskip("torch")
-
     class Harmful:
         def __reduce__(self):
             return (os.mkdir, (str(tmp_path / "harm"),))
@@ -132,17 +130,16 @@ def test_tfc_file_that_would_run_code_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (lambda torch: [torch.zeros(2, 3)], "expected a dict with tensors 'samples' and 'labels'"),
-        (lambda torch: {"labels": torch.zeros(2)}, "expected a dict with tensors 'samples' and 'labels'"),
-        (lambda torch: {"samples": torch.zeros(2, 3), "labels": [1, 2]}, "expected a dict with tensors"),
-        (lambda torch: {"samples": torch.zeros(2, 3), "labels": torch.zeros(3)}, "samples: has 2 series but"),
-        (lambda torch: {"samples": torch.zeros(3)}, "samples: has shape (3,), expected"),
-        (lambda torch: {"samples": torch.zeros(1, 1).expand(10**9, 10**3)}, "claims a size of 1000000000, more"),
-        (lambda torch: {"samples": torch.zeros(1, 1).expand(999, 999)}, "samples: claims 3992004 bytes"),
+        ([torch.zeros(2, 3)], "expected a dict with tensors 'samples' and 'labels'"),
+        ({"labels": torch.zeros(2)}, "expected a dict with tensors 'samples' and 'labels'"),
+        ({"samples": torch.zeros(2, 3), "labels": [1, 2]}, "expected a dict with tensors"),
+        ({"samples": torch.zeros(2, 3), "labels": torch.zeros(3)}, "samples: has 2 series but"),
+        ({"samples": torch.zeros(3)}, "samples: has shape (3,), expected"),
+        ({"samples": torch.zeros(1, 1).expand(10**9, 10**3)}, "claims a size of 1000000000, more"),
+        ({"samples": torch.zeros(1, 1).expand(999, 999)}, "samples: claims 3992004 bytes"),
     ],
     ids=["list", "no-samples", "list-labels", "label-count", "flat", "expanded", "repeated"],
 )
 def test_tfc_complaints(tmp_path, content, complaint):
-    torch = pytest.importorskip("torch")
-    torch.save(content(torch), tmp_path / "train.pt")
+    torch.save(content, tmp_path / "train.pt")
     assert refusal(tmp_path / "train.pt").startswith(f" {complaint}")

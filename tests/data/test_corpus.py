@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nutime.data.corpus.build import build_corpus, synthesize_corpus
-from nutime.data.corpus.store import CORPUS_INDEX, Corpus, CorpusWriter, Source
+from nutime.data.corpus.store import CORPUS_INDEX, Corpus, CorpusSource, CorpusWriter
 from nutime.data.corpus.synthetic import synthesize
 
 REAL = Path(os.environ.get("NUTIME_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
@@ -85,7 +85,7 @@ def test_what_is_written_is_read(tmp_path_factory, lengths, shard_bytes):
 
 def test_sources_say_where_they_begin(tmp_path):
     corpus = write(tmp_path / "corpus", {"a": noise(3, 10), "b": noise(2, 5)})
-    assert corpus.sources == (Source("a", 0, 3, 30), Source("b", 3, 2, 10))
+    assert corpus.sources == (CorpusSource("a", 0, 3, 30), CorpusSource("b", 3, 2, 10))
 
 
 def test_tensors_have_the_types_that_crops_expect(sharded):
@@ -289,7 +289,7 @@ def test_longest(sharded):
     assert sharded[0].longest == 59
 
 
-# What it says of itself.
+# What describes it.
 
 
 def test_description(tmp_path):
@@ -365,7 +365,7 @@ def plain(folder):
 def test_only_training_splits_of_a_folder_enter_and_they_do_once(tmp_path, layout):
     layout(tmp_path)
     corpus = build_corpus([tmp_path], tmp_path / "corpus")
-    assert corpus.sources == (Source("UCR/Mine", 0, 3, 60),)
+    assert corpus.sources == (CorpusSource("UCR/Mine", 0, 3, 60),)
     assert corpus.flat().values.min() > 0
 
 
@@ -517,7 +517,7 @@ def test_repeats_alone_make_no_corpus(tmp_path):
 def test_sets_bundled_with_aeon_are_sources_by_name(tmp_path):
     pytest.importorskip("aeon")
     corpus = build_corpus(["GunPoint", "BasicMotions"], tmp_path / "corpus")
-    assert corpus.sources == (Source("GunPoint", 0, 50, 7500), Source("BasicMotions", 50, 240, 24000))
+    assert corpus.sources == (CorpusSource("GunPoint", 0, 50, 7500), CorpusSource("BasicMotions", 50, 240, 24000))
     assert corpus.describe()["repeats"]["splits_compared"] == 2
 
 
@@ -553,7 +553,7 @@ def test_known_repeats_of_the_archives_are_found_and_their_lookalikes_stay(tmp_p
 
 def test_a_synthetic_corpus_holds_the_series_of_its_seed(tmp_path):
     corpus = synthesize_corpus(300, tmp_path / "corpus", length=40, seed=5)
-    assert corpus.sources == (Source("synthetic", 0, 300, 12_000),)
+    assert corpus.sources == (CorpusSource("synthetic", 0, 300, 12_000),)
     assert_same(split(corpus.flat()), synthesize(300, 40, seed=5))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from format_files import refusal, values_of, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -74,7 +75,6 @@ def test_an_array_file_gives_back_values_and_precision(tmp_path, suffix, shape, 
     elif suffix == ".npz":
         np.savez_compressed(path, X=X)
     else:
-        torch = pytest.importorskip("torch")
         torch.save({"samples": torch.from_numpy(X)}, path)
     table = read_file(path)
     assert {values.dtype for values in table.series} == {np.dtype(dtype)}
@@ -178,13 +178,13 @@ def test_memory_does_not_grow_with_a_text_file(tmp_path):
 
 @pytest.fixture
 def bundled():
-    """Return the folder of sets that aeon brings along."""
+    """Return the folder of the sets bundled with aeon."""
     spec = importlib.util.find_spec("aeon")
     if spec is None or spec.origin is None:
         pytest.skip("aeon is not installed")
     folder = Path(spec.origin).parent / "datasets" / "data"
     if not folder.is_dir():
-        pytest.skip("this aeon brings no sets along")
+        pytest.skip("this aeon bundles no sets")
     return folder
 
 

@@ -1,4 +1,4 @@
-"""Broken files: 200 of them give 200 clean errors, and no bytes whatever lose a series in silence."""
+"""Broken files: 200 of them give 200 clean errors, and no bytes at all lose a series silently."""
 
 import gzip
 import io
@@ -8,15 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nutime.data.formats.read import FORMATS, FormatError, read_records
-
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
-torch = pytest.importorskip("torch")
 
 CASES = 200
 SERIES, LENGTH = 6, 5

@@ -101,6 +101,10 @@ def test_dates_are_times_whatever_the_column_is_called(frame_of):
     assert given.times[0].dtype.kind == "M"
 
 
+def test_a_column_may_be_named_like_an_attribute_of_arrow():
+    assert read_input([pd.DataFrame({"column_names": [1.0, 2.0]})]).channel_names == ["column_names"]
+
+
 def test_a_group_is_a_series():
     frame = pd.DataFrame({"who": ["b", "a", "b"], "x": [1.0, 2.0, 3.0]})
     for groups in (frame.groupby("who"), frame.groupby(["who"]), frame.groupby("who")["x"]):

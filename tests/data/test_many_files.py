@@ -1,6 +1,9 @@
 """Folders and patterns of files with one series each, and the columns of tables by choice."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 from format_files import refusal, write
 
@@ -76,7 +79,6 @@ def test_an_array_file_may_be_one_recording(tmp_path, shape):
 
 
 def test_a_parquet_file_may_be_one_recording(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.table({"x": [1.0, 2.0, 3.0], "y": [4.0, 5.0, 6.0]}), tmp_path / "a.parquet")
     table = read_file(tmp_path)
     assert (table.channel_names, table.series[0].tolist()) == (["x", "y"], [[1, 2, 3], [4, 5, 6]])
@@ -123,7 +125,6 @@ CHOICE = {"id_column": "who", "time_column": "when", "label_column": "kind", "ch
 def test_every_role_can_be_chosen(tmp_path, suffix):
     path = write(tmp_path / "set.csv", TABLE)
     if suffix == ".parquet":
-        pa_csv, pq = pytest.importorskip("pyarrow.csv"), pytest.importorskip("pyarrow.parquet")
         pq.write_table(pa_csv.read_csv(path), tmp_path / "set.parquet")
     table = read_file(tmp_path / f"set{suffix}", **CHOICE)
     assert (table.ids, table.labels.tolist(), table.channel_names) == (["p", "q"], ["x", "y"], ["b", "a"])

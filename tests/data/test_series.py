@@ -123,7 +123,7 @@ def test_frames_of_every_library_are_refused_columns_that_are_no_points(frame_of
     assert refusal(frame_of({"t0": [1.0, 2.0], **column})).startswith(message)
 
 
-def test_a_frame_of_series_has_a_channel_a_column():
+def test_a_frame_of_series_has_one_channel_per_column():
     pandas = pytest.importorskip("pandas")
     rows = [
         [np.arange(3.0), np.ones(3)],
@@ -163,7 +163,7 @@ def test_an_array_of_series_is_a_list_of_series(lengths):
     assert [values.tolist() for values in series] == [[values.tolist()] for values in given]
 
 
-def test_a_table_of_series_has_a_channel_a_column():
+def test_a_table_of_series_has_one_channel_per_column():
     first, second = as_series(array_of(np.ones(3), np.zeros(3), [1, 2], [3, 4], shape=(2, 2)))
     np.testing.assert_array_equal(first, [[1, 1, 1], [0, 0, 0]])
     np.testing.assert_array_equal(second, [[1, 2], [3, 4]])

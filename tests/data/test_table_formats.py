@@ -1,6 +1,8 @@
 """Tables, wide and long: .csv and .parquet."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from format_files import refusal, values_of, write
 
@@ -280,10 +282,7 @@ def test_long_csv_complaints_name_the_line(tmp_path, rows, complaint):
 @pytest.fixture
 def write_parquet(tmp_path):
     def _write(columns, **options):
-        pa = pytest.importorskip("pyarrow")
-        pq = pytest.importorskip("pyarrow.parquet")
-        table = columns if isinstance(columns, pa.Table) else pa.table(columns)
-        pq.write_table(table, tmp_path / "set.parquet", **options)
+        pq.write_table(pa.table(columns), tmp_path / "set.parquet", **options)
         return tmp_path / "set.parquet"
 
     return _write
@@ -300,7 +299,6 @@ def test_parquet_list_columns_are_channels(write_parquet):
 @pytest.mark.parametrize("kind", ["list_", "large_list", "fixed"])
 @pytest.mark.parametrize("precision", ["float16", "float32", "float64", "int32"])
 def test_parquet_lists_of_any_kind_keep_float32(write_parquet, kind, precision):
-    pa = pytest.importorskip("pyarrow")
     value = getattr(pa, precision)()
     type_ = pa.list_(value, 2) if kind == "fixed" else getattr(pa, kind)(value)
     numbers = np.array([[1, 2], [3, 4]], precision)
@@ -333,7 +331,6 @@ def test_parquet_long_form_is_grouped_and_sorted(write_parquet, times):
 
 @pytest.mark.parametrize("type_", ["timestamp[ns]", "timestamp[s]", "date32", "date64", "time32[s]", "time64[ns]"])
 def test_parquet_times_of_every_type_are_sorted(write_parquet, type_):
-    pa = pytest.importorskip("pyarrow")
     width = 32 if "32" in type_ else 64
     day = 86_400_000 if type_ == "date64" else 1
     time = pa.array([3 * day, 1 * day, 2 * day], f"int{width}").view(type_)
@@ -374,7 +371,6 @@ def test_parquet_complaints_name_the_row_or_column(write_parquet, columns, compl
 
 
 def test_parquet_is_read_by_row_groups(write_parquet):
-    pa = pytest.importorskip("pyarrow")
     X = np.random.default_rng(0).normal(size=(8192, 64))
     path = write_parquet({"x": pa.array(list(X))}, row_group_size=512)
     before = pa.total_allocated_bytes()

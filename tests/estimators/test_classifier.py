@@ -46,7 +46,7 @@ def test_labels_come_back_as_they_were_given(classifier, names):
     assert classifier.classes_.tolist() == sorted(np.asarray(names).tolist())
 
 
-def test_slow_and_fast_waves_are_told_apart(classifier):
+def test_slow_and_fast_waves_are_distinguished(classifier):
     assert classifier.fit(*waves(seed=0)).score(*waves(seed=1)) == 1
 
 
@@ -86,7 +86,7 @@ def test_a_series_of_weight_zero_counts_as_if_it_were_not_there(classifier):
 
 def test_a_heavier_class_is_predicted_more_often(classifier):
     series, _ = waves(n=12)
-    X, y = series + series, np.repeat([0, 1], 12)  # the same series in both classes: nothing tells them apart
+    X, y = series + series, np.repeat([0, 1], 12)  # the same series in both classes: nothing distinguishes them
     light = classifier.fit(X, y).predict_proba(X)[:, 1]
     heavy = classifier.set_params(class_weight={1: 50}).fit(X, y).predict_proba(X)[:, 1]
     assert (heavy > light + 0.2).all()

@@ -52,7 +52,7 @@ def cube():
     [waves, wave_table, three_channels_with_gaps, frame, cube],
     ids=["unequal-lengths", "table", "unequal-lengths-nan-3-channels", "frame-with-nan", "cube"],
 )
-def test_every_form_of_series_gives_one_finite_answer_a_series(estimator, data):
+def test_every_form_of_series_gives_one_finite_output_per_series(estimator, data):
     X, y = data()
     estimator.fit(X, y)
     for name, answer in outputs(estimator, X).items():

@@ -27,7 +27,7 @@ def test_it_names_every_feature(encoder):
     assert names[0] == "nutimeembedder0"
 
 
-def test_a_frame_comes_out_where_pandas_is_asked_for(encoder):
+def test_the_output_is_a_frame_if_pandas_is_requested(encoder):
     table, _ = wave_table()
     X = pd.DataFrame(table, index=[f"row {i}" for i in range(len(table))])
     embedding = NuTimeEmbedder(encoder).set_output(transform="pandas").fit_transform(X)

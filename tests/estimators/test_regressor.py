@@ -142,7 +142,7 @@ def test_the_probe_is_a_ridge_regression_with_the_most_likely_penalty(shape):
         return -np.linalg.slogdet(covariance)[1] - (len(X) - 1) * np.log(scale)
 
     best = max(linear._PENALTIES * np.square(rows).sum(), key=log_likelihood)
-    probe, _ = LinearProbe.fit_numbers(X, y, np.ones(len(X)))
+    probe, _ = LinearProbe.fit_regression(X, y, np.ones(len(X)))
     np.testing.assert_allclose(probe.logits(X)[:, 0], Ridge(best).fit(rows, y).predict(rows), rtol=1e-6)
 
 

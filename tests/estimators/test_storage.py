@@ -75,7 +75,7 @@ def test_the_folder_needs_nothing_outside_it(encoder, tmp_path):
     assert_same_outputs(outputs(classifier, X), outputs(storage.load(moved), X))
 
 
-def test_a_loaded_estimator_can_be_cloned_and_fitted_anew(estimator, tmp_path):
+def test_a_loaded_estimator_can_be_cloned_and_fitted_again(estimator, tmp_path):
     X, y = waves()
     loaded = storage.load(estimator.fit(X, y).save(tmp_path / "model"))
     assert_same_outputs(outputs(clone(loaded).fit(X, y), X), outputs(estimator, X))

@@ -1,4 +1,4 @@
-"""A browser, a tiny random encoder, data that anything can tell apart, and a way to wait for the worker."""
+"""A browser, a tiny random encoder, data that is easily separated, and a way to wait for the worker."""
 
 import shutil
 import time

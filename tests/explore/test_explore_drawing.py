@@ -1,4 +1,4 @@
-"""The pictures of the page: what a line keeps, what a sparkline survives, what a map tells apart."""
+"""The figures of the page: thinned lines, sparklines, shading and maps."""
 
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -110,7 +110,7 @@ def test_long_labels_are_cut_in_the_middle(analysis_of):
     assert names == ["a rather …g name 1", "a rather …g name 2"]
 
 
-def test_a_large_map_is_left_to_the_graphics_card(analysis_of, monkeypatch):
+def test_a_large_map_is_drawn_with_webgl(analysis_of, monkeypatch):
     analysis = analysis_of(["a", "b"] * 5)
     assert drawing.map_figure(analysis, "pca", "label").data[0].type == "scatter"
     monkeypatch.setattr(drawing, "GL_POINTS", 9)

@@ -131,7 +131,7 @@ def place_of(page, index):
 
 
 def click_on_point(page, index):
-    """Click on the point of a series until the page has heard of it: a map at work may miss the pointer."""
+    """Click on the point of a series until the page shows it: a map that is being redrawn may miss the pointer."""
     hovered = """index => {
         const {_hoverdata} = document.querySelector("#map .js-plotly-plot");
         return Boolean(_hoverdata?.some(point => point.customdata === index));
@@ -166,7 +166,7 @@ def test_without_data_the_page_asks_for_some(page):
     assert not page.is_visible("main")
 
 
-def test_the_data_named_at_the_start_are_shown(waves_page):
+def test_the_data_of_the_command_line_is_shown(waves_page):
     assert text(waves_page, "#summary", "waves") == "waves.csv 30 series · length 40 · 2 classes"
     assert waves_page.text_content("#facts").startswith("wave 0 · label slow · cluster ")
     assert waves_page.locator("#map .scatterlayer .point").count() == 30
@@ -275,7 +275,7 @@ def test_a_neighbour_is_chosen_with_the_keyboard(waves_page, waves):
     text(waves_page, "#facts", f"wave {nearest} ")
 
 
-def test_the_series_before_and_after_are_a_button_away(waves_page):
+def test_buttons_show_the_previous_and_the_next_series(waves_page):
     waves_page.click("#next")
     text(waves_page, "#facts", "wave 1 ")
     waves_page.click("#previous")
@@ -283,7 +283,7 @@ def test_the_series_before_and_after_are_a_button_away(waves_page):
 
 
 @pytest.mark.parametrize("number", ["30", "-1", "2.5", "x", ""])
-def test_a_number_that_is_none_of_a_series_changes_nothing(waves_page, number):
+def test_an_invalid_series_number_changes_nothing(waves_page, number):
     waves_page.fill("#number", number)
     waves_page.wait_for_timeout(150)
     assert waves_page.text_content("#facts").startswith("wave 0 ")
@@ -408,7 +408,7 @@ def test_the_series_can_be_shaded_by_attention_instead(waves_page, waves):
 
 
 @pytest.mark.parametrize(("colour", "words"), [("cluster", "cluster 1"), ("anomaly", "anomaly score")])
-def test_the_map_can_be_coloured_otherwise(waves_page, colour, words):
+def test_the_map_can_be_coloured_by_cluster_or_anomaly_score(waves_page, colour, words):
     waves_page.click(f"#colour >> text={colour}")
     waves_page.wait_for_selector(f"#map >> text={words}")
     wait_for_map(waves_page)
@@ -457,7 +457,7 @@ def test_progress_is_shown_while_the_series_are_embedded(page, analyses, make_wa
     text(page, "#facts", "wave 0 ")  # the series themselves need no embedding
 
 
-def test_a_tab_on_data_that_were_closed_says_so(page, analyses):
+def test_a_tab_with_closed_data_says_so(page, analyses):
     upload(page, "mine.csv", CSV.encode())
     wait_for_map(page)
     for key in list(analyses._open):
@@ -572,6 +572,6 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path, encoder):
         assert server.wait(20) == 0
 
 
-def test_the_command_refuses_data_that_are_not_there():
+def test_the_command_refuses_missing_data():
     with pytest.raises(ValueError, match=r"nowhere\.csv"):
         explore(data="nowhere.csv", port=0, host="127.0.0.1", weights="nutime-base", no_browser=True)

@@ -65,7 +65,7 @@ def test_an_uploaded_file_is_read_in_its_format(name, content):
     assert collection.labels.tolist() == ["x", "y"]
 
 
-def test_a_bad_upload_is_called_by_its_own_name_and_line():
+def test_a_bad_upload_is_reported_with_its_name_and_line():
     message = refusal(read_upload, "mine.csv", b"label,a,b\nx,1,2\ny,1,oops\n")
     assert message.startswith("mine.csv:3: ")
 
@@ -82,7 +82,7 @@ def test_an_unknown_suffix_is_refused_with_the_known_ones():
 
 @given(name=st.text(max_size=300), suffix=st.sampled_from(["", *FORMATS]), content=st.binary(max_size=200))
 @settings(max_examples=150)
-def test_whatever_is_uploaded_becomes_series_or_one_line(name, suffix, content):
+def test_any_upload_is_read_or_refused_in_one_line(name, suffix, content):
     try:
         outcome = read_upload(name + suffix, content)
     except ValueError as error:
@@ -123,7 +123,7 @@ def test_an_archive_set_is_opened_with_both_splits():
 
 
 @pytest.mark.parametrize("source", ["nowhere.csv", "GunPoit"], ids=["no file", "no set"])
-def test_data_that_are_not_there_are_one_line(source):
+def test_missing_data_is_reported_in_one_line(source):
     assert source in refusal(open_collection, source)
 
 
@@ -165,7 +165,7 @@ def test_the_map_keeps_as_much_spread_as_a_plane_can(encoder, make_waves, finish
         (3, ["pca", "cluster", "anomaly", "contribution"]),
     ],
 )
-def test_few_series_are_shown_as_far_as_they_go(encoder, make_waves, finished, count, ready):
+def test_few_series_have_the_parts_that_can_be_computed(encoder, make_waves, finished, count, ready):
     analysis = finished(Analysis(make_waves(count), encoder))
     assert not analysis.error
     assert analysis.ready == ready
@@ -249,7 +249,7 @@ def test_a_tsne_map_is_computed_only_on_request(encoder, make_waves, finished):
     assert finished(analysis).maps["tsne"].shape == (30, 2)
 
 
-def test_a_tsne_map_of_too_many_series_is_not_begun(encoder, make_waves, finished, monkeypatch):
+def test_a_tsne_map_of_too_many_series_is_not_computed(encoder, make_waves, finished, monkeypatch):
     monkeypatch.setattr(state, "TSNE_SERIES", 20)
     analysis = finished(Analysis(make_waves(), encoder))
     analysis.request_tsne()

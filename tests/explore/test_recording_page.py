@@ -234,7 +234,7 @@ def test_the_segments_are_shown_and_exported(page):
     assert page.locator("#intervals tbody tr").count() == len(rows)
 
 
-def test_a_row_of_a_table_is_shown_from_near(page, analysis):
+def test_a_click_on_a_row_zooms_to_its_interval(page, analysis):
     highest = max(analysis.intervals, key=lambda interval: interval.score)
     page.locator("#intervals button").first.click()
     margin = 4 * (highest.end - highest.start)

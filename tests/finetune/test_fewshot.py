@@ -35,7 +35,7 @@ def three_classes():
     return X[:45], y[:45], X[45:], y[45:]
 
 
-def test_slow_and_fast_waves_are_told_apart_from_five_of_each(model, task):
+def test_slow_and_fast_waves_are_learned_from_five_of_each(model, task):
     accuracies = few_shot(model, *task, episodes=4, **QUICK)
     assert accuracies.shape == (4,)
     assert accuracies.mean() > 0.9
@@ -56,8 +56,8 @@ def test_trees_of_a_task_are_grown_on_its_shots(three_classes):
     votes = fewshot._forest_votes(as_series(X), as_series(X + X_test), targets, tasks)
     assert votes.shape == (2, 90, 2)
     np.testing.assert_allclose(votes.sum(-1), 1, atol=1e-6)
-    for (numbers, members), of_task in zip(tasks, votes, strict=True):
-        np.testing.assert_allclose(of_task[members], np.eye(2)[numbers[targets[members]]], atol=1e-6)
+    for (class_ids, members), of_task in zip(tasks, votes, strict=True):
+        np.testing.assert_allclose(of_task[members], np.eye(2)[class_ids[targets[members]]], atol=1e-6)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
@@ -82,18 +82,18 @@ def tasks(targets, count, **options):
 def test_a_task_has_the_given_number_of_shots_of_every_class():
     targets = np.arange(45) % 3
     drawn = tasks(targets, 3, shots=4)
-    for numbers, members in drawn:
+    for class_ids, members in drawn:
         assert len(set(members)) == 12
-        np.testing.assert_array_equal(np.bincount(numbers[targets[members]]), [4, 4, 4])
+        np.testing.assert_array_equal(np.bincount(class_ids[targets[members]]), [4, 4, 4])
     assert len({tuple(members) for _, members in drawn}) == 3
 
 
 def test_fewer_ways_draw_some_of_the_classes():
     targets = np.arange(45) % 3
     drawn = tasks(targets, 8, ways=2)
-    for numbers, members in drawn:
-        assert sorted(numbers) == [-1, 0, 1]
-        assert (numbers[targets[members]] >= 0).all()
+    for class_ids, members in drawn:
+        assert sorted(class_ids) == [-1, 0, 1]
+        assert (class_ids[targets[members]] >= 0).all()
     assert len({tuple(np.unique(targets[members])) for _, members in drawn}) > 1
 
 

@@ -37,7 +37,7 @@ def parameters(fitted):
 
 @pytest.mark.parametrize("trained", ["all", "head", "scratch"])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_slow_and_fast_waves_are_told_apart(encoder, trained, channels):
+def test_slow_and_fast_waves_are_distinguished(encoder, trained, channels):
     X, y = waves(40, channels)
     fitted = classifier(encoder, trained=trained, epochs=20, learning_rate=0.01).fit(X[:24], y[:24])
     assert fitted.score(X[24:], y[24:]) >= 0.9
@@ -220,7 +220,7 @@ def test_held_out_series_are_stratified():
 def test_balanced_weights_help_the_rare_class(encoder):
     X, y = waves(60)
     alike = [X[index] for index in np.flatnonzero(y == 0)]
-    labels = np.arange(len(alike)) % 10 == 0  # nothing but their number tells the classes apart
+    labels = np.arange(len(alike)) % 10 == 0  # only their counts distinguish the classes
     plain, balanced = (
         classifier(encoder, class_weight=weight, trained="head", epochs=30, learning_rate=0.01, forest=False)
         .fit(alike, labels)

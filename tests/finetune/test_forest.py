@@ -30,7 +30,7 @@ def forest():
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_slow_and_fast_waves_are_told_apart(channels):
+def test_slow_and_fast_waves_are_distinguished(channels):
     X, y = waves(40, channels)
     probabilities = fit(X[:24], y[:24]).probabilities(as_series(X[24:]))
     np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-6)
@@ -151,7 +151,7 @@ def test_growing_trees_does_not_touch_the_warning_filters(monkeypatch):
     monkeypatch.setattr(warnings, "resetwarnings", reset)
     X, y = waves(12)
     fit(X, y)
-    Forest.fit_numbers(as_series(X), y.astype(float), np.ones(12))
+    Forest.fit_regression(as_series(X), y.astype(float), np.ones(12))
 
 
 def test_values_near_the_largest_float64_can_be_learned_from():
@@ -182,8 +182,8 @@ def levels(n=40, seed=0):
 
 def test_numbers_that_no_plane_predicts_are_learned():
     series, targets = levels(100)
-    forest, errors = Forest.fit_numbers(series[:70], targets[:70], np.ones(70))
-    new = targets[70:] - forest.numbers(series[70:])
+    forest, errors = Forest.fit_regression(series[:70], targets[:70], np.ones(70))
+    new = targets[70:] - forest.predictions(series[70:])
     assert np.mean(new**2) < 0.1
     assert np.mean(errors**2) < 0.1
 
@@ -191,8 +191,8 @@ def test_numbers_that_no_plane_predicts_are_learned():
 def test_errors_are_of_trees_that_have_not_seen_the_series():
     series = as_series(np.random.default_rng(0).standard_normal((30, 50)))
     targets = np.random.default_rng(1).standard_normal(30)
-    forest, errors = Forest.fit_numbers(series, targets, np.ones(30))
-    np.testing.assert_allclose(forest.numbers(series), targets, atol=1e-5)
+    forest, errors = Forest.fit_regression(series, targets, np.ones(30))
+    np.testing.assert_allclose(forest.predictions(series), targets, atol=1e-5)
     assert np.std(errors) > 0.8
 
 
@@ -200,26 +200,26 @@ def test_errors_are_of_trees_that_have_not_seen_the_series():
 @given(st.randoms(use_true_random=False))
 def test_neither_rounding_nor_order_of_the_series_decides_a_split(random):
     series, targets = levels()
-    expected = Forest.fit_numbers(series, targets, np.ones(40))[0].numbers(series)
+    expected = Forest.fit_regression(series, targets, np.ones(40))[0].predictions(series)
     order = np.array(random.sample(range(40), 40))
     shuffled = [series[index] for index in order]
     rounded = targets[order] * (1 + 1e-13 * random.random())
-    found = Forest.fit_numbers(shuffled, rounded, np.ones(40))[0].numbers(series)
+    found = Forest.fit_regression(shuffled, rounded, np.ones(40))[0].predictions(series)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_two_series_are_enough_for_numbers():
     series = as_series([np.zeros(20), np.ones(20)])
-    forest, errors = Forest.fit_numbers(series, np.array([-1.0, 1.0]), np.ones(2))
-    np.testing.assert_allclose(forest.numbers(series), [-1, 1])
+    forest, errors = Forest.fit_regression(series, np.array([-1.0, 1.0]), np.ones(2))
+    np.testing.assert_allclose(forest.predictions(series), [-1, 1])
     np.testing.assert_allclose(errors, [-2, 2])
 
 
 def test_rebuilt_from_its_arrays_a_forest_predicts_the_same_numbers():
     series, targets = levels()
-    forest = Forest.fit_numbers(series, targets, np.ones(40))[0]
+    forest = Forest.fit_regression(series, targets, np.ones(40))[0]
     again = Forest.from_arrays(forest.arrays(), 0, 1)
-    np.testing.assert_array_equal(again.numbers(series), forest.numbers(series))
+    np.testing.assert_array_equal(again.predictions(series), forest.predictions(series))
     damaged = forest.arrays() | {"vote": np.full_like(forest.vote, np.inf)}
     assert refusal(Forest.from_arrays, damaged, 0, 1) == "vote has values that are not finite"
 
@@ -231,7 +231,7 @@ def test_a_regressor_averages_its_model_and_its_forest(encoder, strategy):
     both = NuTimeRegressor(strategy, encoder, **params).fit(X, y)
     alone = NuTimeRegressor(strategy, encoder, forest=False, **params).fit(X, y)
     assert alone.forest_ is None
-    trees = both.target_mean_ + both.target_scale_ * both.forest_.numbers(X)
+    trees = both.target_mean_ + both.target_scale_ * both.forest_.predictions(X)
     weight = both.forest_weight_
     assert 0.5 < weight <= 1
     np.testing.assert_allclose(both.predict(X), (1 - weight) * alone.predict(X) + weight * trees, atol=1e-6)

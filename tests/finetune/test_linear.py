@@ -105,8 +105,8 @@ def test_a_probe_of_two_kinds_of_features_is_the_mean_of_two_probes():
     both = LinearProbe.fit(embedding, classes, weight, kinds=kinds).logits(embedding)
     parts = [LinearProbe.fit(embedding[:, kind], classes, weight).logits(embedding[:, kind]) for kind in kinds]
     np.testing.assert_allclose(both, np.mean(parts, axis=0))
-    probe, errors = LinearProbe.fit_numbers(embedding, numbers, weight, kinds)
-    alone = [LinearProbe.fit_numbers(embedding[:, kind], numbers, weight) for kind in kinds]
+    probe, errors = LinearProbe.fit_regression(embedding, numbers, weight, kinds)
+    alone = [LinearProbe.fit_regression(embedding[:, kind], numbers, weight) for kind in kinds]
     outputs = [one.logits(embedding[:, kind]) for (one, _), kind in zip(alone, kinds, strict=True)]
     np.testing.assert_allclose(probe.logits(embedding), np.mean(outputs, axis=0))
     np.testing.assert_allclose(errors, np.mean([left_out for _, left_out in alone], axis=0))

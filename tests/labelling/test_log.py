@@ -117,14 +117,6 @@ def test_a_file_of_something_else_is_refused_and_left_as_it_is(path):
     assert path.read_text() == "label,a,b\nx,1,2\ny,3"
 
 
-@pytest.mark.parametrize("line", ["nonsense", "[]", '{"series": [9], "label": "a"}', '{"series": [0]}'])
-def test_a_damaged_line_is_named(path, line):
-    LabelLog(path, SERIES).close()
-    with path.open("a") as file:
-        file.write(line + "\n")
-    assert refusal(LabelLog, path, SERIES).startswith(f"{path}:2: ")
-
-
 @pytest.mark.parametrize(("series", "label"), [([6], "a"), ([-1], "a"), ([0], " "), ([0], "x" * 500)])
 def test_what_cannot_be_a_label_is_refused_before_it_is_written(path, series, label):
     log = LabelLog(path, SERIES)
@@ -140,15 +132,22 @@ def test_the_file_has_one_line_of_json_per_event(path):
     assert (event, undone) == ({"series": [1, 2], "label": "fast wave"}, {"undo": 2})
 
 
+NO_EVENTS = ["nonsense", "[]", "[" * 10**5, '{"series": [0]}', '"undo"']
+NO_EVENTS += ['{"series": [1e999], "label": "a"}', '{"series": [0], "label": 3}']
+
+
 @pytest.mark.parametrize(
-    "line",
-    ["[" * 10**5, '{"series": [1e999], "label": "a"}', '{"series": [0], "label": 3}', '{"series": [0]}', '"undo"'],
+    ("line", "reason"),
+    [
+        *((line, "is not an event; was the file edited?") for line in NO_EVENTS),
+        ('{"series": [9], "label": "a"}', "there is no series 9"),
+    ],
 )
-def test_a_line_that_is_no_event_is_refused_with_its_number(path, line):
+def test_a_damaged_line_is_refused_with_its_number(path, line, reason):
     LabelLog(path, SERIES).close()
     with path.open("a") as file:
         file.write(line + "\n")
-    assert refusal(LabelLog, path, SERIES) == f"{path}:2: is not an event; was the file edited?"
+    assert refusal(LabelLog, path, SERIES) == f"{path}:2: {reason}"
 
 
 def test_a_pipe_is_no_file_of_labels(path):

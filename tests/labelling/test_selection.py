@@ -40,7 +40,7 @@ def test_certain_series_are_not_worth_a_label(clusters):
     assert set(cluster[space.select(none(), (cluster == 2).astype(float), 5)]) == {2}
 
 
-def test_all_are_returned_if_more_are_wanted_and_labelled_ones_never(clusters):
+def test_a_larger_count_returns_all_unlabelled_series(clusters):
     space, _ = clusters
     chosen = space.select(np.arange(50), np.ones(61), 100)
     assert sorted(chosen) == list(range(50, 61))

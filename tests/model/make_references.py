@@ -3,7 +3,7 @@
     python tests/model/make_references.py
 
 Nothing of the package is used. The outputs come from the formulas of the paper's Section 3, in
-numpy, a series, a window and a head at a time; weights and inputs are stored beside them. So the references
+numpy, one series, window and head at a time; weights and inputs are stored beside them. So the references
 depend neither on torch's random numbers nor on the code they are there to check, and the names of the stored
 weights are the names every saved model relies on.
 """

@@ -96,7 +96,7 @@ def test_without_keys_there_is_no_dropout():
     assert torch.equal(self_attention(qkv, HEADS, rate=0.5), self_attention(qkv, HEADS))
 
 
-def test_a_sequence_meets_the_same_dropout_wherever_it_stands():
+def test_a_sequence_has_the_same_dropout_at_any_position():
     qkv, keys = random_qkv(9, 16, batch=5), random_keys(5)
     order = torch.tensor([3, 0, 4])
     together = self_attention(qkv, HEADS, 0.5, keys)
@@ -162,7 +162,7 @@ def test_the_kernels_survive_large_scores(short_attention):
     torch.testing.assert_close(short_attention(qkv, None, HEADS, 0.0), reference_attention(qkv, HEADS))
 
 
-def test_the_kernels_tell_the_compiler_the_truth(short_attention):
+def test_the_kernels_are_registered_correctly_with_the_compiler(short_attention):
     qkv = random_qkv(5, 16).requires_grad_()
     torch.library.opcheck(torch.ops.nutime.short_attention.default, (qkv, random_keys(), HEADS, 0.1))
 
@@ -182,11 +182,11 @@ def test_the_kernels_serve_several_models_at_once(short_attention):
     torch.testing.assert_close(with_gradient(attend, qkv), with_gradient(one_by_one, qkv), rtol=0, atol=1e-12)
 
 
-# ---- which of them serves a GPU; tensors that only pretend to be there tell without one ------------------
+# ---- which one a GPU runs; fake tensors show it without a GPU --------------------------------------------
 
 
 class Called(TorchDispatchMode):
-    """Remembers the operators that are called."""
+    """Records the operators that are called."""
 
     def __init__(self):
         super().__init__()

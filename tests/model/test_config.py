@@ -1,4 +1,4 @@
-"""The config: what it accepts, what it refuses and in which words, and its life as JSON."""
+"""The config: what it accepts, what it refuses and with which message, and its JSON form."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""The network: every ablation runs, any length fits, and a series is encoded alike in any company."""
+"""The network: every ablation runs, any length fits, and the encoding of a series does not depend on its batch."""
 
 import pytest
 import torch
@@ -44,7 +44,7 @@ def assert_trains(config):
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_positions_are_at_hand_for_every_token_of_a_usual_series(normalization):
+def test_positions_are_precomputed_for_every_token_of_the_configured_length(normalization):
     module = network(TINY.replace(normalization=normalization))
     assert len(module.positions) == module(random_series()).shape[1]
 
@@ -106,7 +106,7 @@ def test_any_number_of_windows_is_encoded(length):
 
 
 @pytest.mark.parametrize("length", [8, 64])
-def test_the_configured_length_is_only_a_habit(length):
+def test_the_configured_length_does_not_limit_the_length(length):
     series = random_series(length=length)
     short, long = network(), network(TINY.replace(length=1024))
     torch.testing.assert_close(short(series), long(series), rtol=0, atol=1e-6)
@@ -231,7 +231,7 @@ def test_attention_is_what_the_last_layer_mixes_values_with():
 
 
 @pytest.mark.parametrize(("how", "width"), [("cls", 16), ("mean", 16), ("cls+mean", 32)])
-def test_pooling_makes_one_vector_a_series(how, width):
+def test_pooling_makes_one_vector_per_series(how, width):
     assert pool_tokens(network()(random_series()), how).shape == (3, width)
 
 

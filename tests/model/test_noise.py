@@ -1,4 +1,4 @@
-"""Noise: a hash that every device computes alike, and dropout that follows the sample and not the batch."""
+"""Noise: a hash that is the same on every device, and dropout that follows the sample and not the batch."""
 
 import math
 import os
@@ -107,7 +107,7 @@ def test_the_gradient_passes_where_the_value_does():
 
 
 @given(st.permutations(range(12)), st.integers(1, 12))
-def test_a_sample_meets_the_same_dropout_wherever_it_stands(order, taken):
+def test_a_sample_has_the_same_dropout_at_any_position(order, taken):
     chosen = int32(order[:taken])
     x = torch.ones(12, 3, 5)
     together = noise(rows=12).drop(x, 0.5, site=2)

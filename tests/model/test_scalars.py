@@ -57,7 +57,7 @@ def both(module, x, direction):
 
 
 def relative_error(ours, literal):
-    """Norm-wise, a row at a time."""
+    """Return the largest relative error of a row, by its norm."""
     return ((ours - literal).norm(dim=-1) / literal.norm(dim=-1)).max().item()
 
 
@@ -129,7 +129,7 @@ def test_gradients_of_nme_are_finite_at_the_extremes(x_dtype):
     assert module.bias.grad.isfinite().all()
 
 
-def test_far_above_its_scale_a_block_tells_only_the_sign():
+def test_far_above_its_scale_a_block_encodes_only_the_sign():
     module = nme(scales=1)
     centred = module.weight - module.weight.mean()
     limit = centred / centred.square().mean().sqrt()
@@ -137,7 +137,7 @@ def test_far_above_its_scale_a_block_tells_only_the_sign():
     torch.testing.assert_close(module(x), torch.cat([limit, -limit]), rtol=0, atol=1e-5)
 
 
-def test_far_below_its_scale_a_block_tells_nothing():
+def test_far_below_its_scale_a_block_is_constant():
     module = nme(scales=1)
     centred = module.bias - module.bias.mean()
     limit = centred / centred.square().mean().sqrt()
@@ -145,7 +145,7 @@ def test_far_below_its_scale_a_block_tells_nothing():
     torch.testing.assert_close(module(x), limit.expand(3, -1), rtol=0, atol=1e-5)
 
 
-def test_nine_scales_tell_apart_what_one_scale_cannot():
+def test_nine_scales_distinguish_what_one_scale_cannot():
     near, far = torch.tensor([1e-4], dtype=torch.float64), torch.tensor([1e-3], dtype=torch.float64)
     one, nine = nme(scales=1), nme(scales=9)
     assert (one(near) - one(far)).norm() < 0.01
@@ -162,7 +162,7 @@ def test_the_embedding_is_a_new_last_dimension(module, shape):
 
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=10))
-def test_ple_tells_how_far_x_has_come_through_each_bin(values):
+def test_ple_is_the_share_of_each_bin_below_x(values):
     edges = np.array([-3.0, -1.0, 0.0, 0.5, 8.0])
     module = PiecewiseLinearEmbedding(4)
     module.set_edges(torch.from_numpy(edges))
@@ -211,7 +211,7 @@ def test_wrong_edges_are_refused_and_the_old_ones_kept(edges):
     assert torch.equal(module.edges, before)
 
 
-def test_edges_closer_than_float32_can_tell_still_embed_float32():
+def test_edges_closer_than_float32_resolves_still_embed_float32():
     module = PiecewiseLinearEmbedding(4)
     module.set_edges(torch.linspace(1e6, 1e6 + 1e-3, 5, dtype=torch.float64))
     assert module(torch.tensor([0.0, 1e6, 2e6])).tolist() == [[0] * 4, [0] * 4, [1] * 4]

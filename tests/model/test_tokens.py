@@ -31,7 +31,7 @@ def same(first, second, atol=1e-9):
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_there_is_a_token_a_window_and_one_before_them(normalization, channels):
+def test_there_is_one_token_per_window_and_one_before_them(normalization, channels):
     config = TINY.replace(normalization=normalization, channels=channels)
     statistics = 2 if normalization == "instance+tokens" else 0
     assert tokens(config)(random_series(config)).shape == (2, 1 + 32 // 4 + statistics, 16)

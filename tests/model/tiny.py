@@ -1,4 +1,4 @@
-"""Networks small enough to build by the hundred, and any config an ablation may ask for."""
+"""Networks small enough to build by the hundred, and any config an ablation may need."""
 
 from hypothesis import strategies as st
 

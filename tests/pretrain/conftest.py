@@ -11,6 +11,6 @@ def corpus(tmp_path_factory):
     return synthesize_corpus(300, path, length=100, seed=1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def recipe():
     return PretrainConfig(network=TINY, steps=12, batch=16, log_every=2, checkpoint_every=4)

@@ -65,10 +65,10 @@ def test_spread_is_zero_when_all_embeddings_are_alike_and_not_otherwise(byol, vi
     assert collapsed < 1e-3
 
 
-# ---- what can be asked beside the paper's question ------------------------------------------------------
+# ---- objectives beyond the paper's ----------------------------------------------------------------------
 
 
-def asked(**objective):
+def byol_with(**objective):
     torch.manual_seed(0)
     return BYOL(NuTimeNetwork(TINY), Objective(**objective))
 
@@ -79,7 +79,7 @@ def noise():
 
 
 def test_contrast_is_the_cross_entropy_of_finding_the_other_view(views):
-    contrasted, plain = asked(contrast=0.5), asked()
+    contrasted, plain = byol_with(contrast=0.5), byol_with()
     one, other = (
         F.normalize(plain.online["projector"](plain.online["network"](view)[:, 0]), dim=-1) for view in views
     )
@@ -90,7 +90,7 @@ def test_contrast_is_the_cross_entropy_of_finding_the_other_view(views):
 
 
 def test_the_share_of_masked_windows_is_the_requested_one():
-    byol = asked(masked=0.25)
+    byol = byol_with(masked=0.25)
     rows = Noise(torch.tensor(3, dtype=torch.int32), torch.arange(4000, dtype=torch.int32))
     seen = []
     byol.network.transformer.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
@@ -101,7 +101,7 @@ def test_the_share_of_masked_windows_is_the_requested_one():
 
 
 def test_predicting_masked_windows_reaches_all_parameters(views, noise):
-    byol = asked(masked=0.5, pool="cls+mean")
+    byol = byol_with(masked=0.5, pool="cls+mean")
     byol(views, noise)[0].backward()
     assert all(parameter.grad is not None for name, parameter in byol.named_parameters() if "target" not in name)
     assert all(parameter.grad is None for parameter in byol.target.parameters())

@@ -1,12 +1,10 @@
 import dataclasses
 import json
-import os
-import signal
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_recipe import TINY
+from tiny_recipe import TINY, stop_at
 
 from nutime import NuTime
 from nutime.model.network import NuTimeNetwork
@@ -28,12 +26,7 @@ def recipe(teacher):
     return PretrainConfig(network=STUDENT, teacher=teacher, steps=60, batch=16, log_every=10, checkpoint_every=30)
 
 
-def stop_midway(progress):
-    if progress.step == 20:
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
-def test_a_network_learns_what_its_teacher_makes_of_a_series(corpus, recipe, tmp_path):
+def test_a_network_learns_the_embeddings_of_its_teacher(corpus, recipe, tmp_path):
     before = load_file(f"{recipe.teacher}/model.safetensors")
     assert pretrain(corpus.path, tmp_path / "run", recipe, device="cpu")
     losses = [json.loads(line)["loss"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
@@ -45,7 +38,7 @@ def test_a_network_learns_what_its_teacher_makes_of_a_series(corpus, recipe, tmp
 
 def test_a_stopped_and_resumed_distillation_ends_bit_for_bit_like_one_never_stopped(corpus, recipe, tmp_path):
     assert pretrain(corpus.path, tmp_path / "whole", recipe, device="cpu")
-    assert not pretrain(corpus.path, tmp_path / "run", recipe, device="cpu", report=stop_midway)
+    assert not pretrain(corpus.path, tmp_path / "run", recipe, device="cpu", report=stop_at(20))
     state = load_file(checkpoints(tmp_path / "run" / "checkpoints")[0])
     assert [name for name in state if "teacher" in name] == ["byol.teacher_checksum"]
     assert pretrain(corpus.path, tmp_path / "run", resume=True, device="cpu")
@@ -57,7 +50,7 @@ def test_a_distillation_is_not_resumed_with_another_teacher(corpus, recipe, tmp_
     torch.manual_seed(1)
     teacher = NuTime(TINY).save(tmp_path / "teacher")
     recipe = dataclasses.replace(recipe, teacher=str(teacher), steps=40)
-    assert not pretrain(corpus.path, tmp_path / "run", recipe, device="cpu", report=stop_midway)
+    assert not pretrain(corpus.path, tmp_path / "run", recipe, device="cpu", report=stop_at(20))
     torch.manual_seed(2)
     NuTime(TINY).save(teacher)
     with pytest.raises(ValueError, match="was started with another teacher"):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_recipe import TINY
+from tiny_recipe import arguments
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
 
@@ -20,16 +20,10 @@ pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="ne
 LAST_DIGITS = 1e-3
 
 
-def arguments(corpus, run, *options):
-    fields = [f"--network={name}={getattr(TINY, name)}" for name in vars(TINY)]
-    fixed = ["--device=cpu", "--batch=16", "--log-every=1", "--probe=none", *fields]
-    return ["pretrain", str(corpus.path), "-o", str(run), *fixed, *options]
-
-
 def start_two(corpus, run, *options, restarts=0):
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     return subprocess.Popen(
-        [*launcher, f"--max-restarts={restarts}", "-m", "nutime", *arguments(corpus, run, *options)],
+        [*launcher, f"--max-restarts={restarts}", "-m", "nutime", *arguments(corpus.path, run, *options)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -39,7 +33,7 @@ def start_two(corpus, run, *options, restarts=0):
 
 def assert_two_processes_have_the_losses_of_one(nutime, corpus, folder, *options):
     two = start_two(corpus, folder / "two", *options)
-    done = nutime(*arguments(corpus, folder / "one", *options))
+    done = nutime(*arguments(corpus.path, folder / "one", *options))
     _, errors = two.communicate(timeout=300)
     assert done.code == 0, done.err
     assert two.returncode == 0, errors[-2000:]

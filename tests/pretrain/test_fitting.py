@@ -13,20 +13,20 @@ VALUES = arrays.arrays(np.float64, st.integers(2, 60), elements=st.floats(-1e30,
 
 
 @given(VALUES, st.integers(1, 40))
-def test_quantile_edges_increase_and_are_as_many_as_asked_for(values, bins):
+def test_quantile_edges_increase_and_have_the_given_number(values, bins):
     edges = quantile_edges(values, bins)
     assert edges.shape == (bins + 1,)
     assert (np.diff(edges) > 0).all()
 
 
 @given(VALUES, st.integers(1, 40))
-def test_tree_edges_increase_and_are_as_many_as_asked_for(values, bins):
+def test_tree_edges_increase_and_have_the_given_number(values, bins):
     edges = tree_edges(values, np.arange(len(values)) % 3, bins)
     assert edges.shape == (bins + 1,)
     assert (np.diff(edges) > 0).all()
 
 
-def test_a_range_too_small_to_be_cut_still_has_increasing_edges():
+def test_a_range_too_small_to_split_still_has_increasing_edges():
     values = np.array([0.0, 5e-324])
     for edges in (quantile_edges(values, 2), tree_edges(values, np.arange(2), 2)):
         assert (np.diff(edges) > 0).all()

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import random
@@ -9,7 +10,7 @@ import time
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_recipe import TINY
+from tiny_recipe import TINY, arguments, stop_at
 
 from nutime import NuTime
 from nutime.atomic import locked
@@ -33,10 +34,9 @@ def metrics(run):
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(corpus, tmp_path_factory):
+def uninterrupted(corpus, recipe, tmp_path_factory):
     run = tmp_path_factory.mktemp("runs") / "uninterrupted"
-    config = PretrainConfig(network=TINY, steps=12, batch=16, log_every=2, checkpoint_every=4)
-    assert pretrain(corpus.path, run, config, device="cpu", probe=lambda network: 0.5)
+    assert pretrain(corpus.path, run, recipe, device="cpu", probe=lambda network: 0.5)
     return run
 
 
@@ -53,24 +53,16 @@ def test_a_run_leaves_an_encoder_its_config_and_its_metrics(uninterrupted):
 def test_a_stopped_and_resumed_run_ends_bit_for_bit_like_one_never_stopped(
     corpus, recipe, uninterrupted, tmp_path
 ):
-    def stop_midway(progress):
-        if progress.step == 6:
-            os.kill(os.getpid(), signal.SIGTERM)
-
     run = tmp_path / "run"
-    assert not pretrain(corpus.path, run, recipe, device="cpu", report=stop_midway)
+    assert not pretrain(corpus.path, run, recipe, device="cpu", report=stop_at(6))
     assert checkpoints(run / "checkpoints")[0].stem == "step-000000006"
     assert pretrain(corpus.path, run, resume=True, device="cpu")
     assert equal(weights(run), weights(uninterrupted))
 
 
 def test_a_truncated_checkpoint_costs_the_steps_since_the_one_before(corpus, recipe, uninterrupted, tmp_path):
-    def stop_late(progress):
-        if progress.step == 10:
-            os.kill(os.getpid(), signal.SIGINT)
-
     run = tmp_path / "run"
-    pretrain(corpus.path, run, recipe, device="cpu", report=stop_late)
+    pretrain(corpus.path, run, recipe, device="cpu", report=stop_at(10, signal.SIGINT))
     newest = checkpoints(run / "checkpoints")[0]
     newest.write_bytes(newest.read_bytes()[:-100])
     with pytest.warns(UserWarning, match="damaged"):
@@ -84,13 +76,9 @@ def test_resuming_what_never_began_begins(corpus, recipe, uninterrupted, tmp_pat
 
 
 def test_a_streamed_corpus_trains_and_resumes_bit_for_bit(corpus, recipe, tmp_path):
-    def stop_midway(progress):
-        if progress.step == 6:
-            os.kill(os.getpid(), signal.SIGTERM)
-
     streamed = {"device": "cpu", "budget": 40_000}
     assert pretrain(corpus.path, tmp_path / "straight", recipe, **streamed)
-    assert not pretrain(corpus.path, tmp_path / "stopped", recipe, report=stop_midway, **streamed)
+    assert not pretrain(corpus.path, tmp_path / "stopped", recipe, report=stop_at(6), **streamed)
     assert pretrain(corpus.path, tmp_path / "stopped", resume=True, **streamed)
     assert equal(weights(tmp_path / "stopped"), weights(tmp_path / "straight"))
 
@@ -146,25 +134,17 @@ def test_a_run_in_use_is_not_resumed_by_another_process(corpus, uninterrupted):
 def test_a_non_finite_loss_stops_the_run_and_names_the_batch(recipe, tmp_path):
     with CorpusWriter(tmp_path / "corpus") as writer:
         writer.add("huge", (torch.full((50,), 3e38).numpy() * (-1) ** torch.arange(50).numpy() for _ in range(20)))
-    poison = {"learning_rate": 1e38}
+    poisoned = dataclasses.replace(recipe, learning_rate=1e38)
     with pytest.raises(NonFiniteLossError, match=r"loss of step \d+ is not finite; its batch starts with series"):
-        pretrain(
-            tmp_path / "corpus", tmp_path / "run", recipe.__class__(**{**vars(recipe), **poison}), device="cpu"
-        )
+        pretrain(tmp_path / "corpus", tmp_path / "run", poisoned, device="cpu")
 
 
 def test_an_unwritable_checkpoint_midway_is_a_warning_and_the_run_goes_on(corpus, recipe, tmp_path):
     run = tmp_path / "run"
     blocked = run / "checkpoints" / "step-000000004.safetensors"
-    blocked.mkdir(parents=True)  # a folder where the file should go: writing fails, whoever runs the test
+    blocked.mkdir(parents=True)  # a folder where the file should go: writing fails, even for root
     with pytest.warns(UserWarning, match="checkpoint of step 4 not saved"):
         assert pretrain(corpus.path, run, recipe, resume=True, device="cpu")
-
-
-def arguments(corpus, run, *options):
-    fields = [f"--network={name}={getattr(TINY, name)}" for name in vars(TINY)]
-    fixed = ["--device=cpu", "--batch=16", "--log-every=1", "--probe=none", *fields]
-    return ["pretrain", str(corpus.path), "-o", str(run), *fixed, *options]
 
 
 @pytest.mark.usefixtures("ctrl_c")
@@ -179,14 +159,14 @@ def test_the_command_stops_gently_exits_0_and_prints_how_to_resume(nutime, corpu
         step(self)
 
     monkeypatch.setattr(PretrainStep, "__call__", stopped)
-    done = nutime(*arguments(corpus, tmp_path / "run", "--steps=100000"))
+    done = nutime(*arguments(corpus.path, tmp_path / "run", "--steps=100000"))
     assert (done.code, len(steps)) == (0, 3)
     assert f"nutime pretrain {corpus.path} -o {tmp_path / 'run'} --resume" in done.err
     assert checkpoints(tmp_path / "run" / "checkpoints")
 
 
 def start(corpus, run, *options):
-    command = [sys.executable, "-m", "nutime", *arguments(corpus, run, *options)]
+    command = [sys.executable, "-m", "nutime", *arguments(corpus.path, run, *options)]
     return subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 

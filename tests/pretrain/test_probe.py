@@ -4,7 +4,8 @@ import torch
 from tiny_recipe import TINY
 
 from nutime import NuTime
-from nutime.pretrain.monitor import LabelledSet, linear_probe_on, probe_data
+from nutime.data.archives import Part
+from nutime.pretrain.monitor import linear_probe_on, probe_data
 
 
 @pytest.fixture(scope="module")
@@ -23,14 +24,14 @@ def test_what_is_easy_to_tell_apart_scores_high_and_what_cannot_be_told_apart_lo
     labels = np.arange(40) % 2
     X = sines_and_noise(labels)
     shuffled = np.random.default_rng(1).permutation(labels)
-    assert linear_probe_on([LabelledSet(X, labels)])(encoder) > 0.9
-    assert linear_probe_on([LabelledSet(X, shuffled)])(encoder) < 0.75
+    assert linear_probe_on([Part(X, labels)])(encoder) > 0.9
+    assert linear_probe_on([Part(X, shuffled)])(encoder) < 0.75
 
 
 def test_a_class_of_one_is_refused(encoder):
     labels = np.array([0, 0, 0, 1])
     with pytest.raises(ValueError, match="two series of every class"):
-        linear_probe_on([LabelledSet(sines_and_noise(labels), labels)])(encoder)
+        linear_probe_on([Part(sines_and_noise(labels), labels)])(encoder)
 
 
 def test_without_sets_there_is_no_probe():

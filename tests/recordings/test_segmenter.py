@@ -5,7 +5,6 @@ import pytest
 from nutime import NuTime
 from nutime.recordings.segmenter import NuTimeSegmenter
 
-rng = np.random.default_rng(0)
 POINTS = np.arange(600)
 SINE = np.sin(POINTS * 2 * np.pi / 25)
 SAW = (POINTS % 25) / 12 - 1

@@ -78,6 +78,8 @@ ATTACKS = {
     "endless headers": (message({**HEADERS, "x": "a" * 200_000}), b"400"),
     "no request": (b"\x16\x03\x01\x02\x00\x01", b"400"),
     "a path out of the service": (path(b"/../../etc/passwd"), b"404"),
+    "a path out of a page": (path(b"/docs/../../secret"), b"404"),
+    "a path with two slashes": (path(b"//etc/passwd"), b"404"),
     "an encoded path": (path(b"/%2e%2e/%2e%2e/etc/passwd"), b"404"),
     "a path with markup": (path(b"/<script>alert(1)</script>"), b"404"),
     "an absolute address": (path(b"http://evil.example/"), b"4"),

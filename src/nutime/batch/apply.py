@@ -73,7 +73,7 @@ def apply_model(
 def apply_to_part(
     model: Any, chunks: Iterable[Chunk], folder: str, number: int, *, observe: Observe, **options: Any
 ) -> None:
-    """Write the results of a part, unless it is there; ``observe`` is called as :func:`apply_model` does."""
+    """Write the results of a part unless it exists; ``observe`` is called as by :func:`apply_model`."""
     if has_part(folder, number):
         observe(reduce(or_, (Extent.of(chunk.series) for chunk in chunks)), read_part(folder, number))
         return
@@ -84,10 +84,10 @@ def apply_to_part(
 def run_key(
     read_files: Callable[[], Mapping[str, bytes]], source: Source, options: Mapping[str, Any]
 ) -> str | None:
-    """Return a digest of what results depend on, less the device; None if the input is not a Parquet data set.
+    """Return a digest of what results depend on, except the device; None if the input is not a Parquet data set.
 
     Args:
-        read_files: returns the model as :func:`~nutime.batch.model_files.pack` does; called if it is needed.
+        read_files: returns the model as :func:`~nutime.batch.model_files.pack` does; called only if needed.
         source: the input.
         options: those of :func:`result_columns`.
     """

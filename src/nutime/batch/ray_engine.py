@@ -45,9 +45,9 @@ def apply_model_with_ray(
         source: the data set.
         out: a folder, which gets one ``.parquet`` file per piece, in the order of the input.
         options: those of :func:`~nutime.batch.apply.result_columns`.
-        workers: copies of the model, each on one CPU; at most and by default as many as find CPUs and GPUs.
-        gpus: GPUs per copy; several copies share one if it is below 1. Without, they compute on CPUs.
-        address: of a running cluster; else ``RAY_ADDRESS``, or the one Ray is connected to, or Ray starts here.
+        workers: copies of the model, each on one CPU; at most, and by default, as many as the CPUs and GPUs allow.
+        gpus: GPUs per copy; several copies share one if it is below 1. With 0, they compute on CPUs.
+        address: of a running cluster; else ``RAY_ADDRESS``, the cluster Ray is connected to, or a new local one.
         observe: called after every piece, in the order of the input; vectors are replaced by zeros.
     """
     pieces = source.pieces
@@ -72,7 +72,7 @@ def apply_model_with_ray(
 
 
 def _most_workers(resources: dict[str, float], gpus: float) -> int:
-    """Return how many workers find a place: Ray would wait forever for a CPU or GPU that does not exist."""
+    """Return how many workers can run: Ray would wait forever for a CPU or GPU that does not exist."""
     cpus = max(1, int(resources.get("CPU", 1)))
     if not gpus:
         return cpus
@@ -108,7 +108,7 @@ class _Worker:
                 observe=lambda extent, columns: extents.append(extent),
                 **self.options,
             )
-        except (ValueError, OSError) as error:  # Ray would wrap it into pages of its own
+        except (ValueError, OSError) as error:  # Ray would wrap it in a long traceback of its own
             message = " ".join(str(error).split()) or type(error).__name__
         extent = Extent(0, 0, 0, 0) if message else reduce(or_, extents)
         row = {**extent._asdict(), _ERROR: message}
@@ -117,7 +117,7 @@ class _Worker:
 
 @contextmanager
 def _ray(address: str | None) -> Iterator[Any]:
-    """Yield Ray without its messages, and end what was started here."""
+    """Yield Ray without its messages, and shut it down if it was started here."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no statistics
     try:
         import ray

@@ -108,11 +108,11 @@ def open_results(out: str) -> Iterator[Write]:
 def open_folder(out: str, key: str | None = None) -> Iterator[str]:
     """Yield the address of a folder for parts, which becomes ``out`` if the block ends without an error.
 
-    It is empty, except that parts remain which a process with the same ``key`` had completed before it was killed
-    (not in remote folders).
+    It is empty, except for the parts that a killed process with the same ``key`` had completed (not in remote
+    folders).
 
     Raises:
-        InUseError: another process writes results there, or has when the block ends.
+        InUseError: another process is writing results there, or has written some when the block ends.
     """
     if "://" in out:
         with _renamed(out.rstrip("/")) as temporary:
@@ -122,7 +122,7 @@ def open_folder(out: str, key: str | None = None) -> Iterator[str]:
         if kept := len(list(fresh.glob(f"*{PARQUET}"))):
             _log.info("%s: continues a run that was killed; %d part(s) were complete", out, kept)
         yield str(fresh)
-        for path in fresh.glob(".*"):  # written by a process that died; another one has done its piece again
+        for path in fresh.glob(".*"):  # left by a process that died; another one has redone its piece
             shutil.rmtree(path)
 
 

@@ -6,9 +6,9 @@ file, a folder of them (read in the order of their names), or an fsspec address 
 files with a file of labels is not a data set: each file is one series.
 
 Chunk boundaries depend on the data alone. A Parquet data set is divided into pieces, each a range of rows of one
-file, and a piece into chunks of :data:`CHUNK_SIZE` series. Whichever worker computes a piece, and however often,
-the digits are the same. A Parquet file in the long format (one row per point) is one piece; an id that occurs in
-two of them is refused.
+file, and a piece into chunks of :data:`CHUNK_SIZE` series. The results of a piece are identical whichever worker
+computes it, and however often. A Parquet file in the long format (one row per point) is one piece; an id that
+occurs in two of them is refused.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class Source:
                     )
 
     def _ids_of(self, address: str) -> Iterator[str]:
-        """Iterate over the ids of a file with one row per point; the same one may come again."""
+        """Iterate over the ids of a file with one row per point; an id may repeat."""
         source = self._input_file(address)
         with source.decoding(), _open(source) as file:
             columns, _ = columns_of(source, file.schema_arrow)
@@ -299,11 +299,7 @@ class _Kind(NamedTuple):
     def agrees_with(self, other: _Kind) -> bool:
         """Whether two files can be read together: the same columns of channels, in any order."""
         own, others = self.names.channels, other.names.channels
-        return (
-            self[1:] == other[1:]
-            and (own is None) == (others is None)
-            and sorted(own or []) == sorted(others or [])
-        )
+        return self[1:] == other[1:] and (own and sorted(own)) == (others and sorted(others))
 
 
 def is_parquet(address: str) -> bool:

@@ -86,13 +86,13 @@ class SingleRun:
         """Return the one key."""
         return [RunKey(self.method, "honest", self.seed)]
 
-    def evaluate(self, dataset: Dataset) -> Iterator[Evaluation]:
-        """Run and take the time."""
+    def evaluate(self, dataset: Any) -> Iterator[Evaluation]:
+        """Run and measure the time."""
         start = time.perf_counter()
         scores, config = self._run(dataset)
         yield Evaluation(self.run_keys()[0], scores, time.perf_counter() - start, config)
 
-    def _run(self, dataset: Dataset) -> tuple[Scores, Config]:
+    def _run(self, dataset: Any) -> tuple[Scores, Config]:
         """Fit on the training split; return the scores on the test split, and the parameters used."""
         raise NotImplementedError
 
@@ -138,8 +138,7 @@ class FewShot(SingleRun):
     params: Config = field(default_factory=dict)
 
     def _run(self, dataset: Dataset) -> tuple[Scores, Config]:
-        own = {"shots": self.shots, "episodes": self.episodes, "seed": self.seed, "forest": True}
-        params = {**own, **self.params}
+        params = {"shots": self.shots, "episodes": self.episodes, "seed": self.seed, "forest": True, **self.params}
         accuracies = few_shot(self.encoder, *dataset, **params)
         return {"accuracy": float(accuracies.mean()), "accuracy_deviation": float(accuracies.std())}, params
 

@@ -105,10 +105,10 @@ def columns(table: str) -> Mapping[str, Mapping[str, float]]:
         raise ValueError(f"{table} does not have one row per data set; use scores({table!r})")
     rows = [row for row in _rows(table) if row["Dataset"] != "Average"]
     keys = [find_set(f"{archive}/{_MISPRINTS.get(row['Dataset'], row['Dataset'])}").key for row in rows]
-    methods = [name for name in rows[0] if name != "Dataset"]
     return {
         method: {key: float(row[method]) for key, row in zip(keys, rows, strict=True) if row[method]}
-        for method in methods
+        for method in rows[0]
+        if method != "Dataset"
     }
 
 

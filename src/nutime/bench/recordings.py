@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,11 +52,6 @@ class LabelledRecording:
     truth: NDArray[np.integer[Any]]
     half: str
     published: dict[str, dict[str, float]]
-
-    @property
-    def about(self) -> Config:
-        """What is recorded with every result."""
-        return {"half": self.half, "published": self.published}
 
 
 def recording_names(kind: str, data_dir: str | None) -> tuple[str, ...]:
@@ -112,10 +107,9 @@ class RecordingTask(SingleRun):
     """A task on one recording; without an encoder the points of windows are compared."""
 
     encoder: NuTime | None
-    kind: ClassVar[str]
 
-    def _run(self, dataset: Any) -> tuple[Scores, Config]:
-        return self._solve(dataset), dataset.about
+    def _run(self, dataset: LabelledRecording) -> tuple[Scores, Config]:
+        return self._solve(dataset), {"half": dataset.half, "published": dataset.published}
 
     def _solve(self, recording: LabelledRecording) -> Scores:
         """Solve the task, and compare the solution with the truth."""
@@ -124,8 +118,6 @@ class RecordingTask(SingleRun):
 
 class Segmentation(RecordingTask):
     """Covering with the number of change points unknown and known."""
-
-    kind = SEGMENTATION
 
     def _solve(self, recording: LabelledRecording) -> Scores:
         true, length = recording.truth, len(recording.value)
@@ -137,8 +129,6 @@ class Segmentation(RecordingTask):
 
 class Localisation(RecordingTask):
     """VUS-PR of the scores of all points."""
-
-    kind = ANOMALY
 
     def _solve(self, recording: LabelledRecording) -> Scores:
         score = NuTimeScanner(encoder=self.encoder).fit_predict(recording.value)

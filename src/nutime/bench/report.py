@@ -452,11 +452,8 @@ def _add_recordings(page: Page, results: list[Result]) -> None:
             method: {name: by_set[name].scores[score] for name in sets} for method, by_set in methods.items()
         }
         printed = {name: about[name].get("published", {}).get(score, {}) for name in sets}
-        rivals = dict.fromkeys(method for row in printed.values() for method in row)
-        others = {
-            method: {name: printed[name][method] for name in sets if method in printed[name]} for method in rivals
-        }
-        others = {f"{method} (published)": column for method, column in others.items() if len(column) == len(sets)}
+        rivals = common_sets(printed.values())  # methods with results on all recordings
+        others = {f"{method} (published)": {name: printed[name][method] for name in sets} for method in rivals}
         columns |= dict(sorted(others.items(), key=lambda item: -mean(item[1], sets)))
         rows = [
             (
@@ -590,7 +587,7 @@ def _costs(results: Sequence[Result]) -> tuple[int, list[Cost]]:
     for (protocol, method, device), members in groups.items():
         if len(members) == most:
             accuracy = fmean(result.scores["accuracy"] for result in members)
-            name = f"{method}, fine-tuned" if protocol == "finetune" and method.startswith("nutime") else method
+            name = f"{method}, fine-tuned" if protocol == "finetune" and is_own(method) else method
             costs.append(Cost(name, accuracy, fmean(result.seconds for result in members), device))
     return most, costs
 

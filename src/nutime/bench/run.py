@@ -68,7 +68,6 @@ def run(
     full_names = {name: name for name in sets}
     full_names |= {name: f"{entry.archive}/{entry.name}" for name, entry in entries.items()}
     order = sorted(sets, key=lambda name: -entries[name].train if name in entries else 0) if jobs > 1 else sets
-    pending: list[tuple[str, Method]] = []
     missing: dict[str, str] = {}
 
     def report_if_finished(name: str, method: Method) -> bool:
@@ -77,9 +76,7 @@ def run(
             report(full_names[name], keys[-1][2], [result for result in file if result.key in keys])
         return finished
 
-    for name, method in product(order, methods):
-        if not report_if_finished(name, method):
-            pending.append((name, method))
+    pending = [pair for pair in product(order, methods) if not report_if_finished(*pair)]
     workers = Parallel(jobs, return_as="generator_unordered", batch_size=1)
     calls = (delayed(_evaluate)(index, *pair, load, data_dir, os.getpid()) for index, pair in enumerate(pending))
     outcome: list[Evaluation] | str

@@ -48,7 +48,6 @@ class Comparison:
     Attributes:
         methods: names, in the order of ``ranks``.
         sets: the data sets common to all methods.
-        means: mean score of each method.
         ranks: average rank of each method, 1 is the best; ties share their ranks.
         p_values: Holm-corrected p-value of every pair, symmetric, with ones on the diagonal.
         cliques: groups of methods without a significant difference (see :func:`find_cliques`).
@@ -56,7 +55,6 @@ class Comparison:
 
     methods: tuple[str, ...]
     sets: tuple[str, ...]
-    means: Float64
     ranks: Float64
     p_values: Float64
     cliques: tuple[tuple[str, ...], ...]
@@ -91,7 +89,7 @@ def compare(columns: Mapping[str, Column], alpha: float = 0.05) -> Comparison:
     methods = tuple(np.array(list(columns), object)[order])
     p_values = pairwise_p_values(scores[order])
     cliques = tuple(methods[start:stop] for start, stop in find_cliques(p_values >= alpha))
-    return Comparison(methods, sets, scores[order].mean(1), ranks[order], p_values, cliques)
+    return Comparison(methods, sets, ranks[order], p_values, cliques)
 
 
 def average_ranks(scores: Float64) -> Float64:

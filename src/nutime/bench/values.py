@@ -2,7 +2,7 @@
 
 The sets are ``.npz`` files in the folder ``values`` of the data: ``ETTh1`` with ``value`` ``(channels, length)``,
 of which the last 20 % are the test part, and ``M4_Hourly`` and ``M4_Weekly`` with ``past`` and ``future``, padded
-with NaN. Whatever is chosen is chosen on ``validation`` data: the 20 % before the test part, the ends of pasts.
+with NaN. All choices are made on ``validation`` data: the 20 % before the test part, the ends of pasts.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Imputation(SingleRun):
 
     fill: Callable[[Float64], Float64]
 
-    def _run(self, dataset: Float64) -> tuple[Scores, Config]:  # type: ignore[override]
+    def _run(self, dataset: Float64) -> tuple[Scores, Config]:
         scores = {}
         for share in MISSING:
             errors = []
@@ -230,7 +230,7 @@ class Forecast(SingleRun):
 
     encoder: NuTime
 
-    def _run(self, dataset: Futures) -> tuple[Scores, Config]:  # type: ignore[override]
+    def _run(self, dataset: Futures) -> tuple[Scores, Config]:
         futures = dataset.futures
         bands = self.encoder.forecast(dataset.pasts, futures.shape[1], quantiles=(0.1, 0.5, 0.9))[:, 0]
         inside = (futures >= bands[..., 0]) & (futures <= bands[..., 2])
@@ -243,7 +243,7 @@ class ClassicalForecast(SingleRun):
 
     predict: Callable[[Float64, int, int], Float64]
 
-    def _run(self, dataset: Futures) -> tuple[Scores, Config]:  # type: ignore[override]
+    def _run(self, dataset: Futures) -> tuple[Scores, Config]:
         horizon, period = dataset.futures.shape[1], dataset.period
         predicted = np.stack([self.predict(past, horizon, period) for past in dataset.pasts])
         return forecast_scores(dataset, predicted), {"period": period}

@@ -87,9 +87,9 @@ def run(
         scores = "  ".join(f"{name} {value:.3f}" for name, value in last.scores.items())
         console.print(f"{dataset:36} {method:24} {scores}  {last.seconds:.1f} s", highlight=False)
 
-    name = filed_as(protocol)
+    filed = filed_as(protocol)
     state = run_protocol(
-        name,
+        filed,
         chosen.methods(request),
         sets.split(",") if sets else chosen.sets(named_list, data_dir),
         file,
@@ -99,7 +99,7 @@ def run(
         load=chosen.load,
         report=print_result,
     )
-    Console().print(_summary(name, request.selection, file))
+    Console().print(_summary(filed, request.selection, file))
     console.print(f"results: {out}; {len(state.missing)} set(s) not run")
     for name, reason in state.missing.items():
         console.print(f"not run: {name}: {reason}", style="dim", highlight=False)

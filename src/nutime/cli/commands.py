@@ -208,13 +208,8 @@ def fit(
     else:
         parts = deal_folds(strata, folds or FOLDS, seed)
         method = {"folds": int(parts.max()) + 1}
-    given: dict[str, Any] = {
-        "length": length,
-        "epochs": epochs,
-        "n_estimators": n_estimators,
-        "class_weight": class_weight,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
+    options = {"length": length, "epochs": epochs, "n_estimators": n_estimators, "class_weight": class_weight}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     with progress_bars() as new_bar, _errors_about(source):
         embedding, training, fitting = new_bar("embedding", len(series)), new_bar("training"), new_bar("fitting")
 
@@ -303,7 +298,7 @@ def predict(
     if interval is not None:
         if not isinstance(estimator, NuTimeRegressor):
             raise typer.BadParameter(f"{model} predicts no numbers", param_hint="--interval")
-        estimator.interval_half_width(interval)  # refuses a coverage that there are too few series for
+        estimator.interval_half_width(interval)  # raises if there are too few series for it
     target = getattr(estimator, "target_name_", None)
     if target in [*(first.data.channel_names or []), *(first.data.feature_names or [])]:
         raise ValueError(f"{source}: column {target!r} holds what the model predicts; give --label {target}")
@@ -470,19 +465,24 @@ def _apply(
 
 def _write(model: Any, data: Chunk, results: Results, out: str) -> summaries.Pages:
     """Write the results of a model for all series, and summarise them as JSON and as a page."""
-    from nutime.batch.results import open_results
     from nutime.batch.source import Extent
     from nutime.cli import summaries
 
     columns = {**data.columns, **results}
-    with open_results(out) as write:
-        write(columns)
+    _write_table(out, columns)
     summary = summaries.summary_for(model)
     summary.add(columns)
     document, page = summary.pages()
     written = summaries.output_line(out, summaries.column_names(out, columns))
     page = [summaries.input_line(data.address, Extent.of(data.series)), *page, written]
     return {"out": out, "series": len(data.series), **document}, page
+
+
+def _write_table(out: str, columns: Results) -> None:
+    from nutime.batch.results import open_results
+
+    with open_results(out) as write:
+        write(columns)
 
 
 def _check_outputs(out: str, as_json: bool, *inputs: str, save: str | None = None, force: bool = False) -> None:
@@ -544,7 +544,7 @@ def _load_encoder(weights: str, device: str | None) -> NuTime:
 
 @contextmanager
 def _errors_about(address: str) -> Iterator[None]:
-    """Begin an error about series with the address they come from."""
+    """Prefix a ValueError about series with the address they come from."""
     try:
         yield
     except ValueError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nutime.cli.commands import _check_model, _check_outputs
+from nutime.cli.commands import _check_model, _check_outputs, _errors_about
 from nutime.cli.options import AsJson, Device, Input, Output, reads_series
 from nutime.cli.progress import progress_bars
 
@@ -113,11 +113,9 @@ def _explain_one(estimator: Any, data: Chunk, series: int, start: int) -> tuple[
 
     names = data.data.channel_names
     given = SeriesSet([data.series[series]], channel_names=names)
-    try:
+    with _errors_about(data.address):
         contribution = estimator.explain(given)[0]
         results = result_columns(estimator, given)
-    except ValueError as error:
-        raise ValueError(f"{data.address}: {error}") from None
     channels, length = contribution.shape
     names = [str(name) for name in getattr(estimator, "channel_names_in_", names or range(channels))]
     facts = {"series": series} | {name: column[series] for name, column in data.columns.items() if name == "id"}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nutime.cli.commands import _write_table
 from nutime.cli.explore import Host, NoBrowser, Port, serve_page
 from nutime.cli.options import SMALL, Device, Input, Weights, reads_series
 from nutime.cli.progress import progress_bars
@@ -94,7 +95,7 @@ def suggest(
 
     Example: `nutime suggest model pool.csv -n 20`
     """
-    from nutime.batch.results import check_output, open_results
+    from nutime.batch.results import check_output
     from nutime.batch.source import Chunk, Source, input_columns
 
     check_output(out, source)
@@ -111,8 +112,7 @@ def suggest(
         bar = new_bar("embedding", len(data.series))
         chosen = nutime.suggest(data.named_series, data.columns.get("label"), count, model=loaded, verbose=bar)
     columns = {name: values[chosen] for name, values in input_columns(data.data).items() if name != "label"}
-    with open_results(out) as write:
-        write({"series": chosen, **columns})
+    _write_table(out, {"series": chosen, **columns})
 
 
 def _beside(source: str) -> Path:

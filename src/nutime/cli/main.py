@@ -57,29 +57,25 @@ def _options(
     pass
 
 
-app.command("demo")(demo.demo)
+app.command()(demo.demo)
 for command in (commands.embed, commands.fit, commands.predict, commands.cluster, commands.detect):
     app.command()(command)
-app.command("impute")(values.impute)
-app.command("forecast")(values.forecast)
+app.command()(values.impute)
+app.command()(values.forecast)
 for command in (recordings.segment, recordings.scan, recordings.annotate, recordings.find):
     app.command()(command)
-app.command("explain")(explain.explain)
-app.command("label")(label.label)
-app.command("suggest")(label.suggest)
-app.command("explore")(explore.explore)
-app.command("export")(export.export)
-app.command("serve")(serve.serve)
+for command in (explain.explain, label.label, label.suggest, explore.explore, export.export, serve.serve):
+    app.command()(command)
 app.add_typer(corpus.app, name="corpus")
-app.command("pretrain")(pretrain.pretrain)
-app.command("decoder")(pretrain.decoder)
+app.command()(pretrain.pretrain)
+app.command()(pretrain.decoder)
 app.add_typer(bench.app, name="bench")
 app.add_typer(figure.app, name="figure")
 
 
 def main() -> None:
     """Run the command line; an error that the user can correct is one line, with exit code 1."""
-    # An exception instead of a sudden end: temporary files and folders are removed on the way out.
+    # Raise an exception, so that temporary files and folders are removed on the way out.
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         with _one_line_messages():
@@ -104,7 +100,7 @@ def _one_line_messages() -> Iterator[None]:
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)
     with warnings.catch_warnings():
-        if not sys.warnoptions:  # python -W shows what it asks for
+        if not sys.warnoptions:  # python -W takes precedence
             warnings.simplefilter("ignore")
             warnings.filterwarnings("default", module="nutime")
         warnings.showwarning = show

@@ -1,4 +1,4 @@
-"""Options that several commands share; what concerns reading the input is added to a command in one place."""
+"""Options shared by several commands; :func:`reads_series` adds those about reading the input."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def read_options(
         ),
     ] = None,
 ) -> SourceOptions:
-    """Return how the input is read, from the options that say so."""
+    """Return the options that were given, as :class:`~nutime.batch.source.Source` takes them."""
     given = {
         "label_column": label,
         "id_column": identity,

@@ -1,4 +1,4 @@
-"""Progress on standard error: bars on a terminal, a plain line now and then where there is none."""
+"""Progress on standard error: bars on a terminal, else a plain line now and then."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-#: Called with the number of things done, of all things (None if unknown) and, optionally, a text to show.
+#: Called with the number of items done, the total (None if unknown) and, optionally, a text to show.
 Report: TypeAlias = Callable[..., None]
-#: Called with a description and, where it is known, the number of all things.
+#: Called with a description and, where it is known, the total.
 NewBar: TypeAlias = Callable[..., Report]
 
 LINE_SECONDS = 10.0  # between two lines where there is no terminal

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nutime.cli import options
-from nutime.cli.commands import _check_outputs, _errors_about
+from nutime.cli.commands import _check_outputs, _errors_about, _write_table
 from nutime.cli.options import SHIPPED, AsJson, Device, Force, Output, reads_recordings
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def scan(
     page = [line, _table(highest)] if intervals else [line, f"Highest score: {score[peak]:.2f} at point {peak:,}"]
     if scores:
         times = {} if given.times is None else {"time": given.times[0]}
-        _write(scores, {**times, "score": score, "is_anomaly": score > scanner.threshold_})
+        _write_table(scores, {**times, "score": score, "is_anomaly": score > scanner.threshold_})
         page.append(f"Scores of all points: {'standard output' if scores == '-' else scores}")
     _show(source, given, columns, page, document, out, as_json)
 
@@ -473,13 +473,6 @@ def _encoder(weights: str) -> str | None:
 # ---- writing -------------------------------------------------------------------------------------------------
 
 
-def _write(out: str, columns: Results) -> None:
-    from nutime.batch.results import open_results
-
-    with open_results(out) as write:
-        write(columns)
-
-
 def _table(columns: Results) -> Any:
     """Return a table of the first rows, to print."""
     from nutime.cli import summaries
@@ -504,7 +497,7 @@ def _show(
     from nutime.cli import summaries
     from nutime.recordings.tables import time_texts
 
-    _write(out, columns)
+    _write_table(out, columns)
     lengths = [values.shape[1] for values in given.series]
     channels = len(given.series[0])
     several = f"{len(given):,} recordings of {min(lengths):,} to {max(lengths):,} points"

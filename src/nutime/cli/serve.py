@@ -25,7 +25,7 @@ def serve(
             "Several models have names: NAME=MODEL_DIR.",
         ),
     ],
-    host: Annotated[str, typer.Option(help="Address to listen on; by default this machine only.")] = ("127.0.0.1"),
+    host: Annotated[str, typer.Option(help="Address to listen on; by default this machine only.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free one.")] = 8000,
     allow_host: Annotated[
         list[str] | None,

@@ -51,7 +51,7 @@ class EmbeddingSummary:
         self._dimensions = columns["e"].shape[1]
 
     def pages(self) -> Pages:
-        """Return the summary; on the page the columns of the output say it."""
+        """Return the summary; on the page, the columns of the output show it."""
         return {"dimensions": self._dimensions}, []
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nutime.cli.commands import _check_outputs, _errors_about, _load_encoder
+from nutime.cli.commands import _check_outputs, _errors_about, _load_encoder, _write_table
 from nutime.cli.options import SHIPPED, AsJson, Device, Input, Output, Weights, reads_series
 from nutime.cli.progress import progress_bars
 
@@ -115,7 +115,6 @@ def forecast(
 
     import numpy as np
 
-    from nutime.batch.results import open_results
     from nutime.batch.source import Extent
     from nutime.cli import summaries
     from nutime.data.timeline import next_times
@@ -149,8 +148,7 @@ def forecast(
     bands = predicted.reshape(len(columns["id"]), -1)
     names = ["predicted"] if levels is None else [f"q{level:g}" for level in levels]
     columns |= dict(zip(names, bands.T, strict=True))
-    with open_results(out) as write:
-        write(columns)
+    _write_table(out, columns)
     page = [summaries.input_line(source, Extent.of(data.series)), summaries.output_line(out, list(columns))]
     document: dict[str, Any] = {"out": out, "series": n_series, "horizon": horizon, "figure": None}
     if figure:

@@ -247,9 +247,8 @@ def _cache_folder() -> Path:
 
 
 def _searched(data_dir: _Folder | None) -> str:
-    local = local_folder(data_dir)
-    own = f"{local}" if local else "no data folder (NUTIME_DATA is not set)"
-    return f"{own}, the sets bundled with aeon, {_cache_folder()}"
+    local = local_folder(data_dir) or "no data folder (NUTIME_DATA is not set)"
+    return f"{local}, the sets bundled with aeon, {_cache_folder()}"
 
 
 def _locate(entry: ArchiveSet, data_dir: _Folder | None) -> dict[str, Path]:
@@ -352,8 +351,7 @@ def _check_size(entry: ArchiveSet, split: str, part: Part, path: Path) -> None:
     length = int(known[-1]) + 1 if known.size else 0  # a published table may be wider than its series
     right_length = length == entry.length if entry.equal_length else length <= entry.length
     if (
-        len(part.y) == len(stack)
-        and (len(stack) in counts or not counts)
+        (len(stack) in counts or not counts)
         and stack.shape[1] == entry.channels
         and (right_length or not entry.length)
     ):

@@ -1,6 +1,6 @@
 """Tables and labelled arrays of other libraries as series: pandas, polars, Arrow and xarray.
 
-None of these libraries is imported; their objects are recognised by what they offer. A frame is one of
+None of these libraries is imported; their objects are recognised by their attributes. A frame is one of
 
 * *wide*: one series per row, one column per point;
 * *nested*: one series per row, one column per channel, whose cells hold the values;
@@ -130,7 +130,7 @@ def read_frame(frame: Any, freq: str | float | None = None) -> RawSeries:
         table.refuse(frozenset({"y"}), _LABELS, min_length=1)  # beside x and z it is a value, beside t0 and t1 not
     for name in table.names:
         if not is_numeric(table.column(name).dtype):
-            raise ValueError(f"column {name!r} is not numeric ({table.dtype_text(name)}): {EXPECTED}")
+            raise ValueError(f"column {name!r} is not numeric ({table.library_dtype(name)}): {EXPECTED}")
     names = table.names if all(isinstance(name, str) for name in table.names) else None
     return RawSeries(list(as_array(frame)), feature_names=names, n_features=len(table.names))
 
@@ -139,35 +139,27 @@ def read_recordings(items: Iterable[Any], ids: list[str] | None, freq: str | flo
     """Return one series per item, each a frame with time along its rows or an array-like of values."""
     raw = RawSeries([], ids=ids)
     values: list[Any] = []
-    times: list[Times | None] = []
-    own_ids: list[str | None] = []
+    times: list[Times] = []
+    own_ids: list[str] = []
     for index, item in enumerate(items):
         if not is_frame(item) and not _has_time_index(item):
             values.append(item)
-            times.append(None)
-            own_ids.append(None)
             continue
         try:
             one = _read_recording(item, freq, raw.report)
+            if one.channel_names is not None and raw.channel_names is not None:
+                one.values = [one.values[0][name_order(raw.channel_names, one.channel_names, "columns")]]
         except ValueError as error:
             raise ValueError(f"series {index}: {error}") from None
-        names = one.channel_names
-        if names is not None and raw.channel_names is None and not values:
-            raw.channel_names = names
-        elif names is not None and raw.channel_names is not None:
-            try:
-                one.values = [one.values[0][name_order(raw.channel_names, names, "columns")]]
-            except ValueError as error:
-                raise ValueError(f"series {index}: {error}") from None
+        if not values:
+            raw.channel_names = one.channel_names
         values.append(one.values[0])
-        times.append(one.times[0] if one.times else None)
-        own_ids.append(one.ids[0] if one.ids else None)
+        times += one.times or []
+        own_ids += one.ids or []
     raw.values = values
-    known_times = [time for time in times if time is not None]
-    raw.times = known_times if values and len(known_times) == len(values) else None
-    known_ids = [one_id for one_id in own_ids if one_id is not None]
-    if ids is None and values and len(known_ids) == len(values):
-        raw.ids = known_ids
+    raw.times = times if values and len(times) == len(values) else None
+    if ids is None and values and len(own_ids) == len(values):
+        raw.ids = own_ids
     return raw
 
 
@@ -262,11 +254,7 @@ def _has_time_index(item: Any) -> bool:
 
 
 def _is_temporal(index: Any) -> bool:
-    return getattr(index, "nlevels", 1) == 1 and type(index).__name__ in (
-        "DatetimeIndex",
-        "PeriodIndex",
-        "TimedeltaIndex",
-    )
+    return type(index).__name__ in ("DatetimeIndex", "PeriodIndex", "TimedeltaIndex")
 
 
 def _index_times(index: Any, report: TimeReport) -> Times:
@@ -289,11 +277,10 @@ class _Table:
     def __init__(self, frame: Any) -> None:
         self.frame = frame
         self.is_pandas = hasattr(frame, "iloc")
-        columns = getattr(frame, "column_names", None)  # of Arrow, whose ``columns`` are not names
-        self.names: list[Any] = list(frame.columns if columns is None else columns)
+        self.is_arrow = not self.is_pandas and hasattr(frame, "column_names")  # whose ``columns`` are not names
+        self.names: list[Any] = list(frame.column_names if self.is_arrow else frame.columns)
         self.index_time: Any = None
         self.index_ids: list[str] | None = None
-        self.is_multi = False
         if self.is_pandas:
             self._read_index(frame.index)
         self.time = self._find(TIME_NAMES, dates=True) if self.index_time is None else None
@@ -301,15 +288,13 @@ class _Table:
 
     @property
     def is_long(self) -> bool:
-        return self.is_multi or self.index_time is not None or self.time is not None
+        return self.index_time is not None or self.time is not None
 
     def _read_index(self, index: Any) -> None:
         if index.nlevels > 1:
             levels = [index.get_level_values(level) for level in range(index.nlevels)]
             timed = [i for i, level in enumerate(levels) if _is_temporal(level) or _means(level.name, TIME_NAMES)]
-            place = timed[-1] if timed else len(levels) - 1
-            self.is_multi = True
-            self.index_time = levels.pop(place)
+            self.index_time = levels.pop(timed[-1] if timed else -1)
             self.index_ids = ["/".join(map(str, key)) for key in zip(*levels, strict=True)]
         elif _is_temporal(index) or _means(index.name, TIME_NAMES):
             self.index_time = index
@@ -327,30 +312,32 @@ class _Table:
     def is_date(self, name: Any) -> bool:
         """Whether a column holds dates, by its type alone."""
         if self.is_pandas:
-            dtype = self.frame.dtypes.iloc[self.names.index(name)]
+            dtype = self.library_dtype(name)
             return getattr(dtype, "kind", "") == "M" or str(dtype).startswith(("datetime64", "period"))
         return self.column(name, rows=0).dtype.kind == "M"
 
     def column(self, name: Any, rows: int | None = None) -> NDArray[Any]:
         """Return a column as an array; missing numbers are NaN, dates have no time zone."""
+        column = self._library_column(name, rows)
+        if not self.is_pandas:
+            return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+        if str(column.dtype).startswith("period"):
+            column = column.dt.to_timestamp()
+        if getattr(column.dtype, "tz", None) is not None:
+            column = column.dt.tz_convert(None)
+        return as_array(column)
+
+    def library_dtype(self, name: Any) -> Any:
+        """Return the type of a column, as an object of its library."""
+        column = self._library_column(name, rows=0)
+        return column.type if self.is_arrow else column.dtype
+
+    def _library_column(self, name: Any, rows: int | None) -> Any:
         place = self.names.index(name)
         if self.is_pandas:
-            series = self.frame.iloc[:rows, place]
-            if str(series.dtype).startswith("period"):
-                series = series.dt.to_timestamp()
-            if getattr(series.dtype, "tz", None) is not None:
-                series = series.dt.tz_convert(None)
-            return as_array(series)
-        column = self.frame.column(place) if hasattr(self.frame, "column_names") else self.frame[name]
-        column = column if rows is None else column[:rows]
-        return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-
-    def dtype_text(self, name: Any) -> str:
-        """Return the type of a column as its library writes it."""
-        if self.is_pandas:
-            return str(self.frame.dtypes.iloc[self.names.index(name)])
-        column = self.frame.column(name) if hasattr(self.frame, "column_names") else self.frame[name]
-        return str(getattr(column, "type", None) or column.dtype)
+            return self.frame.iloc[:rows, place]
+        column = self.frame.column(place) if self.is_arrow else self.frame[name]
+        return column if rows is None else column[:rows]
 
     def is_nested(self, name: Any) -> bool:
         cells = self.column(name, rows=1)
@@ -358,17 +345,11 @@ class _Table:
 
     def refuse(self, names: frozenset[str], what: str, min_length: int = 2) -> None:
         """Refuse a column with one of the names, with the code of the caller's library that removes it."""
+        arrow_or_polars = "drop_columns([{!r}])" if self.is_arrow else "drop({!r})"
+        drop = "drop(columns=[{!r}])" if self.is_pandas else arrow_or_polars
         for name in self.names:
             if _means(name, names, min_length):
-                if self.is_pandas:
-                    remedy = f"X.drop(columns=[{name!r}])"
-                else:
-                    remedy = (
-                        f"X.drop_columns([{name!r}])"
-                        if hasattr(self.frame, "column_names")
-                        else f"X.drop({name!r})"
-                    )
-                raise ValueError(f"column {name!r} holds {what}: {remedy}")
+                raise ValueError(f"column {name!r} holds {what}: X.{drop.format(name)}")
 
     def channels(self) -> tuple[list[str], NDArray[Any]]:
         """Return names and values, ``(channels, rows)``, of the columns of a long frame that are channels."""
@@ -383,7 +364,7 @@ class _Table:
         for name, column in zip(names, columns, strict=True):
             if not is_numeric(column.dtype):
                 raise ValueError(
-                    f"column {name!r} is not numeric ({self.dtype_text(name)}); expected a number per channel"
+                    f"column {name!r} is not numeric ({self.library_dtype(name)}); expected a number per channel"
                 )
         return texts, as_floats(np.stack(columns))
 
@@ -393,10 +374,9 @@ class _Table:
             return _index_times(self.index_time, report)
         if self.time is None:
             return None
-        column = self.frame.column(self.time) if hasattr(self.frame, "column_names") else self.frame[self.time]
-        dtype = getattr(column, "type", None) or column.dtype
+        column, dtype = self.column(self.time), self.library_dtype(self.time)
         _count_shifted(getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None), len(column), report)
-        return _as_times(self.column(self.time), report)
+        return _as_times(column, report)
 
     def ids(self) -> list[str] | None:
         if self.id is None:

@@ -49,14 +49,11 @@ from nutime.data.frames import (
     read_recordings,
     read_xarray,
 )
-from nutime.data.names import ID_NAMES, LABEL_NAMES, TIME_NAMES, name_order
+from nutime.data.names import name_order
 from nutime.data.timeline import Times
 
 __all__ = [
     "EXPECTED",
-    "ID_NAMES",
-    "LABEL_NAMES",
-    "TIME_NAMES",
     "Array",
     "SeriesLike",
     "SeriesSet",
@@ -165,20 +162,12 @@ def align(
     Raises:
         ValueError: other names; one line with the names that are missing and unexpected.
     """
-    if (
-        channel_names is not None
-        and given.channel_names is not None
-        and list(channel_names) != given.channel_names
-    ):
-        order = name_order(channel_names, given.channel_names, "channels")
+    if channel_names is not None and (names := given.channel_names) is not None and list(channel_names) != names:
+        order = name_order(channel_names, names, "channels")
         series = [np.asarray(values)[order] for values in given.series]
         given = replace(given, series=series, channel_names=list(channel_names))
-    if (
-        feature_names is not None
-        and given.feature_names is not None
-        and list(feature_names) != given.feature_names
-    ):
-        order = name_order(feature_names, given.feature_names, "columns")
+    if feature_names is not None and (names := given.feature_names) is not None and list(feature_names) != names:
+        order = name_order(feature_names, names, "columns")
         if any(np.shape(values)[-1] != len(order) for values in given.series):
             raise ValueError("the columns are in another order and some are empty; give them in the order of fit")
         series = [np.asarray(values)[..., order] for values in given.series]

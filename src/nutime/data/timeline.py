@@ -4,8 +4,8 @@ Times are a numpy array of numbers, ``datetime64`` or ``timedelta64``. The step 
 the series unless a ``freq`` is given, and the grid starts at the first time. Samples whose distances are
 multiples of the step keep their values and times exactly, and times are filled in between; between other samples
 not more than 1.5 steps apart, values are interpolated linearly. Grid points in a gap are missing values (NaN). A
-``freq`` coarser than the samples takes their mean. Dates with one time of the month in common are months, whatever
-their number of days. Whole numbers that are all dates as 20241231 are dates.
+``freq`` coarser than the samples takes their mean. Dates at the same point of every month are monthly, whatever
+the number of days. Whole numbers that are all dates like 20241231 are dates.
 
 A few rows with equal times are averaged. Where they are more than a tenth of a series they are refused, because
 most likely a column with the id of the series was not recognised.
@@ -31,17 +31,7 @@ _MAX_DISTANCE = 1.5  # steps between samples that are interpolated
 _MAX_DUPLICATES = 0.1  # share of rows
 _MAX_GRID = 100  # grid points per sample, beyond 1000: an outlier among the times would fill the memory
 
-_UNITS = {
-    "ns": 1e-9,
-    "us": 1e-6,
-    "µs": 1e-6,
-    "ms": 1e-3,
-    "s": 1.0,
-    "min": 60.0,
-    "h": 3600.0,
-    "d": 86400.0,
-    "w": 604800.0,
-}
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _FREQ = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+|)\s*([a-zµ]+)\s*", re.IGNORECASE)
 _NUMERIC_DATE = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4})(?:[ T,]+(.+))?")
 _YEAR_FIRST = re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?:[ T]+(.+))?")
@@ -153,8 +143,8 @@ def _average_duplicates(times: Times, values: Array, report: TimeReport) -> tupl
     report.n_averaged += repeated + 1
     starts = np.flatnonzero(fresh)
     known = np.add.reduceat(np.isfinite(values), starts, axis=1)
-    halves = np.add.reduceat(np.where(np.isfinite(values), values, 0) / len(times), starts, axis=1)
-    means = np.where(known > 0, halves / np.maximum(known, 1) * len(times), np.nan).astype(values.dtype)
+    scaled = np.add.reduceat(np.where(np.isfinite(values), values, 0) / len(times), starts, axis=1)
+    means = np.where(known > 0, scaled / np.maximum(known, 1) * len(times), np.nan).astype(values.dtype)
     single = np.diff(np.append(starts, len(times))) == 1
     means[:, single] = values[:, starts[single]]
     return times[starts], means
@@ -191,7 +181,7 @@ def _numbers(times: Times) -> NDArray[np.float64]:
 
 
 def _ticks(times: Times) -> NDArray[np.float64]:
-    """Return relative times; dates of one time of the month are counted in months of median length."""
+    """Return relative times; monthly dates are counted in months of median length."""
     numbers = _numbers(times)
     if (found := _months(times)) is None:
         return numbers
@@ -200,7 +190,7 @@ def _ticks(times: Times) -> NDArray[np.float64]:
 
 
 def _months(times: Times) -> tuple[NDArray[np.datetime64], np.timedelta64] | None:
-    """Return months, and what dates of one time of the month, each in another month, are later than these."""
+    """Return the month of each date and the offset from it, if the offset is the same and no month repeats."""
     if times.dtype.kind == "M":
         for late in (np.timedelta64(0, "D"), np.timedelta64(1, "D")):  # or the last day of each month
             months = (times + late).astype("datetime64[M]")
@@ -228,11 +218,10 @@ def next_times(times: Times, count: int) -> Times:
     """
     if len(times) < 2:
         raise ValueError("has a single time, and so no step; give series of at least two points")
-    ahead = np.arange(1, count + 1)
     if (months := _months(times)) is not None:
         return _month_grid(months[0][-2:], months[1], count + 2)[2:]
     step = np.sort(np.diff(times))[(len(times) - 2) // 2]
-    return np.asarray(times[-1] + ahead * step)
+    return np.asarray(times[-1] + np.arange(1, count + 1) * step)
 
 
 def _filled(times: Times, places: NDArray[np.intp]) -> Times:
@@ -272,9 +261,8 @@ def _step_of(freq: str | float, times: Times) -> float:
     """Return a ``freq`` in the unit of the times."""
     seconds = freq_seconds(freq) if isinstance(freq, str) else None
     if seconds is None:
-        step = float(freq)
-        unit = _unit_seconds(times) if times.dtype.kind in "mM" else 1.0
-        return step / (unit or 1.0)
+        unit = _unit_seconds(times) if times.dtype.kind in "mM" else None
+        return float(freq) / (unit or 1.0)
     unit = _unit_seconds(times)
     if unit is None:
         raise ValueError(f"freq {freq!r} needs dates, but the times are plain numbers; give the step as a number")

@@ -145,9 +145,11 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _restore(self, arrays: Arrays) -> None:
         """Set the fitted state from the result of :meth:`_arrays`; a ``KeyError`` names what is missing."""
+        self._set_state({name: arrays[name] for name in self._fitted})
+
+    def _set_state(self, arrays: Arrays) -> None:
         # In files, scalars are arrays of one value.
-        given = {name: arrays[name] for name in self._fitted}
-        state = {name: array if self._shapes.get(name) else array.reshape(()) for name, array in given.items()}
+        state = {name: array if self._shapes.get(name) else array.reshape(()) for name, array in arrays.items()}
         check_arrays(state, self._shapes)
         for name, array in state.items():
             setattr(self, name, array if array.ndim else array.item())
@@ -272,7 +274,7 @@ class StandardisedEstimator(SeriesEstimator):
 def load_encoder(encoder: Any, device: str | torch.device = "auto") -> NuTime:
     """Return the encoder of an estimator: shipped weights by name, a folder, or the encoder itself.
 
-    An encoder object stays on its own device with ``auto``; another device gets a copy of it.
+    With ``auto`` an encoder object stays on its device; for another device it is copied.
     """
     if isinstance(encoder, NuTime):
         if device == "auto" or encoder.device == usable_device(device):
@@ -316,9 +318,10 @@ def _read_names(X: SeriesLike, names_in: Mapping[str, Any] = MappingProxyType({}
 
 def _as_table(X: Any) -> Any:
     """Return ``X`` as a 2-D array, or None if the input contract reads it as it is."""
-    if issparse(X):  # one kind of it is a mapping
+    if issparse(X):  # some sparse arrays are mappings
         return check_array(X)
-    if isinstance(X, SeriesSet | Mapping) or is_groupby(X) or is_xarray(X) or is_frame(X):
+    # A pandas Series is none of these, but has iloc.
+    if isinstance(X, SeriesSet | Mapping) or is_groupby(X) or is_xarray(X) or is_frame(X) or hasattr(X, "iloc"):
         return None
     if isinstance(X, list | tuple):
         if not X or not all(isinstance(row, list | tuple) for row in X):
@@ -329,8 +332,6 @@ def _as_table(X: Any) -> Any:
             return None
         if X.ndim != 2:
             return None
-    if hasattr(X, "iloc"):  # a pandas Series
-        return None
     dimensions = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
     if dimensions > 2:
         return None

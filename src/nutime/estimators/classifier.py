@@ -158,13 +158,11 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
     def predict(self, X: SeriesLike | EmbeddedSeries) -> NDArray[Any]:
         """Return the most probable label of each series."""
         targets = self._logits(X).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[targets]
-        return labels
+        return np.asarray(self.classes_[targets])
 
     def predict_proba(self, X: SeriesLike | EmbeddedSeries) -> Float64:
         """Return ``(n, classes)`` probabilities, in the order of ``classes_``."""
-        probabilities: Float64 = softmax(self._logits(X))
-        return probabilities
+        return np.asarray(softmax(self._logits(X)))
 
     def decision_function(self, X: SeriesLike | EmbeddedSeries) -> Float64:
         """Return ``(n, classes)`` logits, or for two classes ``(n,)`` log-odds of the second."""
@@ -185,8 +183,7 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         logits = self._logits(variants)
         target = logits[0].argmax()
         others = np.delete(logits, target, axis=1)
-        log_odds: Float64 = logits[:, target] - logsumexp(others, axis=1)
-        return log_odds
+        return np.asarray(logits[:, target] - logsumexp(others, axis=1))
 
     def _logits(self, X: SeriesLike | EmbeddedSeries) -> Float64:
         given = self._read(X)

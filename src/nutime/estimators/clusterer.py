@@ -82,7 +82,8 @@ class NuTimeClusterer(
         points = self._fit_points(X)
         # One seed for all: the selected number of clusters must not depend on the order they are tried in.
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        candidates = [_fit_centers(points, count, seed) for count in self._counts(len(points))]
+        models = [KMeans(count, n_init=10, random_state=seed) for count in self._counts(len(points))]
+        candidates = [model.fit(points).cluster_centers_ for model in models]
         scores = [_silhouette(points, _nearest(points, centers), seed) for centers in candidates]
         best = int(np.argmax(np.nan_to_num(scores, nan=-1)))
         self.cluster_centers_, self.silhouette_ = candidates[best], scores[best]
@@ -95,7 +96,7 @@ class NuTimeClusterer(
 
     def transform(self, X: SeriesLike | EmbeddedSeries) -> Float64:
         """Return the distance of each series to each cluster's centre, ``(n, clusters)``."""
-        return _distances(self._points(X), self.cluster_centers_)
+        return np.asarray(euclidean_distances(self._points(X), self.cluster_centers_))
 
     @property
     def _n_features_out(self) -> int:
@@ -111,19 +112,8 @@ class NuTimeClusterer(
         return [self.n_clusters]
 
 
-def _fit_centers(points: Float64, count: int, seed: int) -> Float64:
-    centers: Float64 = KMeans(count, n_init=10, random_state=seed).fit(points).cluster_centers_
-    return centers
-
-
-def _distances(points: Float64, centers: Float64) -> Float64:
-    distances: Float64 = euclidean_distances(points, centers)
-    return distances
-
-
 def _nearest(points: Float64, centers: Float64) -> NDArray[np.intp]:
-    labels: NDArray[np.intp] = _distances(points, centers).argmin(axis=1)
-    return labels
+    return np.asarray(euclidean_distances(points, centers).argmin(axis=1))
 
 
 def _silhouette(points: Float64, labels: NDArray[np.intp], seed: int) -> float:

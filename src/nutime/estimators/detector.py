@@ -67,17 +67,6 @@ class NuTimeDetector(OutlierMixin, StandardisedEstimator):  # type: ignore[misc]
     itself_: float
     score_levels_: Float64
     score_ranks_: Float64
-    _fitted = (
-        "mean_",
-        "scale_",
-        "support_vectors_",
-        "dual_coef_",
-        "gamma_",
-        "itself_",
-        "offset_",
-        "score_levels_",
-        "score_ranks_",
-    )
     _shapes: ClassVar = {
         "mean_": "d",
         "scale_": "d",
@@ -88,6 +77,7 @@ class NuTimeDetector(OutlierMixin, StandardisedEstimator):  # type: ignore[misc]
         "score_levels_": "r",
         "score_ranks_": "r",
     }
+    _fitted = (*_shapes, "itself_")
 
     def __init__(
         self,

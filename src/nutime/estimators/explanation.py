@@ -76,8 +76,7 @@ def _embed_variants(estimator: SeriesEstimator, variants: list[Array]) -> Embedd
 def _divisions(length: int) -> NDArray[np.intp]:
     """Return the stretch of every point in each division, ``(divisions, length)``."""
     counts = np.minimum(_STRETCHES, length)
-    divisions: NDArray[np.intp] = np.arange(length) * counts[:, None] // length
-    return divisions
+    return np.asarray(np.arange(length) * counts[:, None] // length)
 
 
 def _occlude(values: Array, channel: int, mask: NDArray[np.bool_]) -> Array:

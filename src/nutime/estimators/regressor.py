@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from nutime.checks import check_arrays, check_number
+from nutime.checks import check_number
 from nutime.data.series import Array, SeriesLike
 from nutime.encoder import NuTime
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, series_of, take
@@ -79,6 +79,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
     forest_weight_: float
     target_name_: str
     _fitted = ("model_", *_STATE)
+    _shapes: ClassVar = dict.fromkeys(_STATE, "") | {"residuals_": "n", "residual_weights_": "n"}
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         self.device = device
 
     def fit(self, X: SeriesLike | EmbeddedSeries, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from series and their numbers; those of weight 0 are ignored.
+        """Learn from series and their targets; those of weight 0 are ignored.
 
         Equal series with equal targets count as one series that has the sum of their weights.
         """
@@ -132,7 +133,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
             errors = self._finetune(given, targets, weights, config)
         self.forest_, self.forest_weight_ = None, 0.0
         if self.forest:
-            self.forest_, left_out = Forest.fit_numbers(series_of(given), targets, weights)
+            self.forest_, left_out = Forest.fit_regression(series_of(given), targets, weights)
             known = errors if len(errors) else self._fit_probe(given, targets, weights)[1]
             self.forest_weight_ = _best_weight(known, left_out, weights)
             errors = self._averaged(errors, left_out) if len(errors) else errors
@@ -148,12 +149,12 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
     ) -> tuple[LinearProbe, Float64]:
         """Return a probe with its leave-one-out errors."""
         embedding = self._features(given, verbose=self.verbose)
-        return LinearProbe.fit_numbers(embedding, targets, weights, self._feature_kinds(embedding.shape[1]))
+        return LinearProbe.fit_regression(embedding, targets, weights, self._feature_kinds(embedding.shape[1]))
 
     def _finetune(
         self, given: list[Array] | EmbeddedSeries, targets: Float64, weights: Float64, config: FinetuneConfig
     ) -> Float64:
-        """Train the models; return the error for each series of a model not trained on it, if there is one."""
+        """Train the models; return for each series the error of a model not trained on it, if there is one."""
         series = series_of(given)
         embedding = None if config.trained == "scratch" else self._features(given)  # once, for probes and errors
         data = TrainingSet(series, targets.astype(np.float32), weights, None, embedding)
@@ -167,7 +168,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         self._set_history(result.history, result.stopped_early)
         if config.n_estimators == 1:
             return np.empty(0)
-        errors = targets - self.model_.numbers(self.encoder_, series, embedding)
+        errors = targets - self.model_.predictions(self.encoder_, series, embedding)
         model = np.empty(len(targets), np.intp)
         for index, rows in enumerate(left_out):
             model[rows] = index
@@ -177,12 +178,13 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         """Return the predicted number of each series."""
         given = self._read(X)
         if isinstance(self.model_, LinearProbe):
-            numbers = self._probe_outputs(self.model_, given)[:, 0]
+            predicted = self._probe_outputs(self.model_, given)[:, 0]
         else:
-            numbers = self.model_.numbers(self.encoder_, series_of(given), self._probe_embedding(given)).mean(0)
+            embedding = self._probe_embedding(given)
+            predicted = self.model_.predictions(self.encoder_, series_of(given), embedding).mean(0)
         if self.forest_ is not None and self.forest_weight_:
-            numbers = self._averaged(numbers, self.forest_.numbers(series_of(given)))
-        return np.asarray(self.target_mean_ + self.target_scale_ * numbers)
+            predicted = self._averaged(predicted, self.forest_.predictions(series_of(given)))
+        return np.asarray(self.target_mean_ + self.target_scale_ * predicted)
 
     def _averaged(self, model: Float64, forest: Float64) -> Float64:
         """Return the weighted mean of what the model and the trees predict, or of their errors."""
@@ -229,11 +231,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
     def _restore(self, arrays: Arrays) -> None:
         super()._restore({name: array for name, array in arrays.items() if name not in _STATE})
         arrays = {"forest_weight_": np.zeros(()), **arrays}  # regressors before format 5 have no trees
-        shapes = dict.fromkeys(_STATE, "") | {"residuals_": "n", "residual_weights_": "n"}
-        state = {name: arrays[name] if axes else arrays[name].reshape(()) for name, axes in shapes.items()}
-        check_arrays(state, shapes)
-        for name, array in state.items():
-            setattr(self, name, array if array.ndim else array.item())
+        self._set_state({name: arrays[name] for name in _STATE})
 
 
 def _check_targets(y: Any, n_series: int) -> Float64:
@@ -256,9 +254,9 @@ def _check_targets(y: Any, n_series: int) -> Float64:
 
 
 def _merge_equal(series: list[Array], targets: Float64, weights: Float64) -> tuple[NDArray[np.intp], Float64]:
-    """Return one index for all equal series with equal targets and a positive weight, and their total weights.
+    """Return one index per group of equal series with equal targets and positive weight, and the total weights.
 
-    Otherwise a leave-one-out error would be that of a series whose copy the model was trained on.
+    Otherwise a model evaluated by leave-one-out would have been trained on a copy of the series left out.
     """
     totals: dict[Any, float] = {}
     first: dict[Any, int] = {}
@@ -286,7 +284,7 @@ def _best_weight(model: Float64, forest: Float64, weights: Float64) -> float:
 
 
 def _left_out(n_series: int, n_models: int, seed: int) -> NDArray[np.intp]:
-    """Return ``(models, k)``, the series that each model leaves out; with several models, each series is in it."""
+    """Return ``(models, k)``, the series that each model leaves out; several models together leave out all."""
     size = -(-n_series // n_models) if n_models > 1 else 0
     order = np.random.default_rng(seed).permutation(n_series)
     return np.take(order, np.arange(n_models * size), mode="wrap").reshape(n_models, size)

@@ -56,7 +56,7 @@ _RENAMED = {"n_models": "n_estimators", "validation": "validation_fraction", "pa
 _NOT_SAVED = ("encoder", "device", "verbose")
 _LABEL_KINDS = "biufUO"
 _MAX_LABEL_BYTES = 2**28  # a text dtype in a damaged file may claim gigabytes per label
-#: What a document with other values than ours raises while it is read.
+#: What reading a damaged document may raise.
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
@@ -104,7 +104,7 @@ def save(estimator: Storable, folder: str | Path) -> Path:
 
 
 def load(folder: str | Path, device: torch.device | str = "auto") -> Any:
-    """Read an estimator of whichever class was saved in ``folder``, to compute on a device."""
+    """Load the estimator saved in ``folder``, of any class, onto a device."""
     folder = Path(folder)
     path = part_of(folder, DOCUMENT)
     document = read_document(path, "estimator", FORMAT)

@@ -42,7 +42,7 @@ class SupervisedEstimator(SeriesEstimator):
         return load_encoder(given, self.device)
 
     def _finetune_config(self) -> FinetuneConfig:
-        """Check the strategy and whether there are trees, and return the parameters of fine-tuning."""
+        """Check ``strategy`` and ``forest``; return the parameters of fine-tuning."""
         if self.strategy not in STRATEGIES:
             raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}; got {self.strategy!r}")
         if not isinstance(self.forest, bool | np.bool_):
@@ -52,7 +52,7 @@ class SupervisedEstimator(SeriesEstimator):
         return FinetuneConfig(**{name: value for name, value in params.items() if name in names})
 
     def _feature_kinds(self, count: int) -> list[slice]:
-        """Return where the kinds of features are that a probe averages over."""
+        """Return the slices of the kinds of features; a probe averages over the kinds."""
         return feature_kinds(self.reading_, self.encoder_.config, self.n_channels_in_, count)
 
     def _probe_outputs(self, probe: LinearProbe, X: list[Array] | EmbeddedSeries) -> Float64:
@@ -95,7 +95,7 @@ class SupervisedEstimator(SeriesEstimator):
 
 
 def _with_prefix(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
-    """Return some of the arrays by their names after a prefix."""
+    """Return the arrays whose names have a prefix, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 

@@ -15,12 +15,11 @@ from dash import ClientsideFunction, Dash, Input, Output, dcc, html
 from dash.exceptions import PreventUpdate
 
 from nutime.explore import drawing
-from nutime.explore.layout import graph, summary
+from nutime.explore.layout import choice, graph, section, summary
 from nutime.explore.page import new_app
 from nutime.explore.state import Collection
 from nutime.labelling.session import SUGGESTIONS, Session, State
 
-COLOURS = ["label", "prediction"]
 KEYS = 9
 _POLL_MS = 1500
 _HELP = (
@@ -45,7 +44,6 @@ def _layout(session: Session, name: str) -> html.Div:
         f"channel {c}" for c in range(len(session.embedded.series[0]))
     ]
     channels = [{"label": name, "value": index} for index, name in enumerate(names)]
-    export = html.Button("Export", type="button", **_action("export"))
     return html.Div(
         [
             html.Header(
@@ -53,66 +51,44 @@ def _layout(session: Session, name: str) -> html.Div:
                     html.H1("nutime label"),
                     html.P(summary(Collection(name, session.embedded.series)), id="summary"),
                     html.P(id="estimate", role="status"),
-                    export,
+                    html.Button("Export", type="button", **_action("export")),
                 ]
             ),
             html.P(id="message", role="alert"),
             html.P(id="note", role="status"),
             html.Main(
                 [
-                    html.Section(
+                    section(
+                        "map",
                         [
-                            html.Div(
-                                [
-                                    html.H2("Map"),
-                                    html.Span("coloured by", className="hint"),
-                                    dcc.RadioItems(
-                                        ["label", "prediction"],
-                                        "label",
-                                        id="colour",
-                                        inline=True,
-                                        className="choice",
-                                    ),
-                                ],
-                                className="bar",
-                            ),
-                            graph("map", "Map of the embeddings", zoom=True),
+                            html.H2("Map"),
+                            html.Span("coloured by", className="hint"),
+                            choice("colour", label="label", prediction="prediction"),
                         ],
-                        className="map",
+                        graph("map", "Map of the embeddings", zoom=True),
+                    ),
+                    section(
+                        "series",
+                        [
+                            html.H2(id="shown"),
+                            html.Div(
+                                dcc.Dropdown(channels, 0, id="channel", clearable=False),
+                                id="channels",
+                                hidden=len(channels) == 1,
+                            ),
+                            html.Span(id="facts", className="hint"),
+                            html.Button("Undo", type="button", **_action("undo")),
+                        ],
+                        graph("series", "The selected series"),
+                        html.Div(id="classes"),
+                        dcc.Input(
+                            id="new-class", type="text", placeholder="new class, then Enter", autoComplete="off"
+                        ),
+                        html.P(_HELP, className="hint"),
                     ),
                     html.Section(
-                        [
-                            html.Div(
-                                [
-                                    html.H2(id="shown"),
-                                    html.Div(
-                                        dcc.Dropdown(channels, 0, id="channel", clearable=False),
-                                        id="channels",
-                                        hidden=len(channels) == 1,
-                                    ),
-                                    html.Span(id="facts", className="hint"),
-                                    html.Button("Undo", type="button", **_action("undo")),
-                                ],
-                                className="bar",
-                            ),
-                            graph("series", "The selected series"),
-                            html.Div(id="classes"),
-                            dcc.Input(
-                                id="new-class",
-                                type="text",
-                                placeholder="new class, then Enter",
-                                autoComplete="off",
-                            ),
-                            html.P(_HELP, className="hint"),
-                        ],
-                        className="series",
-                    ),
-                    html.Section(
-                        [
-                            html.H2("Estimated accuracy"),
-                            graph("history", "Accuracy by number of labels"),
-                        ],
-                        className="grew",
+                        [html.H2("Estimated accuracy"), graph("history", "Accuracy by number of labels")],
+                        className="accuracy",
                     ),
                     html.Section(id="lists", className="lists"),
                 ]
@@ -177,7 +153,7 @@ def _act(app: Dash, session: Session) -> None:
         dash.State("view", "data"),
     )
     def act(action: dict[str, Any] | None, click: Any, view: dict[str, Any] | None) -> tuple[Any, ...]:
-        """Carry out what a key, a button or a click on the map says."""
+        """Carry out the action of a key, a button or a click on the map."""
         message = note = ""
         if view is None or view["key"] != session.log.key:
             view = {"key": session.log.key, "series": _next(session, []), "events": [], "skipped": [], "at": 0}
@@ -197,14 +173,14 @@ def _act(app: Dash, session: Session) -> None:
 
 
 def _carry_out(session: Session, action: dict[str, Any], view: dict[str, Any]) -> str:
-    """Change labels and view by an action; return what was done."""
+    """Apply an action to the labels and the view; return what was done."""
     kind, series = action["kind"], action["series"]
     if kind in ("label", "cluster"):
+        label = action["label"]
         members = session.cluster_of(series) if kind == "cluster" else [series]
-        view["events"].append(session.label(members, action["label"]))
+        view["events"].append(session.label(members, label))
         if not session.state.stable:
             view["series"] = _next(session, view["skipped"], series)
-        label = action["label"]
         return f"{_numbers(members)}: {'no label' if label is None else label}"
     if kind == "undo":
         undone = session.undo(view["events"].pop()) if view["events"] else []
@@ -246,9 +222,8 @@ def _show(app: Dash, session: Session) -> None:
             raise PreventUpdate
         series, state = view["series"], session.state
         values = session.embedded.series[series][channel]
-        figure = drawing.series_figure(values, None)
+        figure = drawing.series_figure(values)
         figure.update_layout(uirevision=f"{series} {channel}")
-        place = session.space.points[series, :2].tolist()
         return (
             f"Series {series}",
             str(series),
@@ -257,7 +232,7 @@ def _show(app: Dash, session: Session) -> None:
             figure,
             [_class_button(state, rank, name) for rank, name in enumerate(state.classes, 1)],
             _lists(session, series, channel),
-            [place],
+            session.space.points[[series], :2].tolist(),
         )
 
     ring = ClientsideFunction("explore", "ring")

@@ -60,6 +60,7 @@ def layout(key: str | None, sets: Sequence[str]) -> html.Div:
 
 
 def _intake(sets: Sequence[str]) -> html.Div:
+    limit: Any = {"data-limit": str(UPLOAD_BYTES)}
     return html.Div(
         [
             dcc.Upload(
@@ -88,98 +89,78 @@ def _intake(sets: Sequence[str]) -> html.Div:
             html.P("Reading …", id="reading", hidden=True, role="status"),
         ],
         id="intake",
-        **_data(limit=str(UPLOAD_BYTES)),
+        **limit,
     )
 
 
 def _map_section() -> html.Section:
-    return html.Section(
+    return section(
+        "map",
         [
-            html.Div(
-                [
-                    html.H2("Map"),
-                    dcc.RadioItems(id="kind", value="pca", inline=True, className="choice"),
-                    html.Span("coloured by", className="hint"),
-                    dcc.RadioItems(id="colour", inline=True, className="choice"),
-                    html.Span("dragging", className="hint"),
-                    dcc.RadioItems(
-                        [{"label": "moves", "value": "pan"}, {"label": "selects", "value": "lasso"}],
-                        "pan",
-                        id="drag",
-                        inline=True,
-                        className="choice",
-                    ),
-                ],
-                className="bar",
-            ),
-            graph("map", "Map of the embeddings; without a mouse, show a series by its number or id", zoom=True),
-            html.P(id="map-note", className="hint"),
-            html.Div(
-                [
-                    html.Span(id="selection", role="status"),
-                    html.Button("Export CSV", id="export", type="button", className="plain"),
-                ],
-                id="selected-bar",
-                className="bar",
-                hidden=True,
-            ),
+            html.H2("Map"),
+            dcc.RadioItems(id="kind", value="pca", inline=True, className="choice"),
+            html.Span("coloured by", className="hint"),
+            dcc.RadioItems(id="colour", inline=True, className="choice"),
+            html.Span("dragging", className="hint"),
+            choice("drag", pan="moves", lasso="selects"),
         ],
-        className="map",
+        graph("map", "Map of the embeddings; without a mouse, show a series by its number or id", zoom=True),
+        html.P(id="map-note", className="hint"),
+        html.Div(
+            [
+                html.Span(id="selection", role="status"),
+                html.Button("Export CSV", id="export", type="button", className="plain"),
+            ],
+            id="selected-bar",
+            className="bar",
+            hidden=True,
+        ),
     )
 
 
 def _series_section() -> html.Section:
-    return html.Section(
+    return section(
+        "series",
         [
+            html.H2(html.Label("Series", htmlFor="number")),
             html.Div(
                 [
-                    html.H2(html.Label("Series", htmlFor="number")),
-                    html.Div(
-                        [
-                            html.Button("‹", id="previous", type="button", **_aria(label="previous series")),
-                            # Not of type number: Dash does not update the value of such an input.
-                            dcc.Input(id="number", type="text", value="0"),
-                            html.Button("›", id="next", type="button", **_aria(label="next series")),
-                        ],
-                        className="number",
-                    ),
-                    html.Div(dcc.Dropdown(id="channel", value=0, clearable=False), id="channels"),
-                    html.Span("shaded by", className="hint"),
-                    dcc.RadioItems(
-                        ["contribution", "attention"],
-                        "contribution",
-                        id="shading",
-                        inline=True,
-                        className="choice",
-                    ),
-                    html.Span(id="facts", className="hint"),
+                    html.Button("‹", id="previous", type="button", **_aria(label="previous series")),
+                    # Not of type number: Dash does not update the value of such an input.
+                    dcc.Input(id="number", type="text", value="0"),
+                    html.Button("›", id="next", type="button", **_aria(label="next series")),
                 ],
-                className="bar",
+                className="number",
             ),
-            graph("series", "The selected series, shaded by the contribution of its points or by attention"),
-            html.P(id="series-note", className="hint"),
+            html.Div(dcc.Dropdown(id="channel", value=0, clearable=False), id="channels"),
+            html.Span("shaded by", className="hint"),
+            choice("shading", contribution="contribution", attention="attention"),
+            html.Span(id="facts", className="hint"),
         ],
-        className="series",
+        graph("series", "The selected series, shaded by the contribution of its points or by attention"),
+        html.P(id="series-note", className="hint"),
     )
 
 
 def _neighbour_section() -> html.Section:
-    return html.Section(
-        [
-            html.Div(
-                [
-                    html.H2("Nearest neighbours"),
-                    html.Span(id="neighbour-note", className="hint"),
-                ],
-                className="bar",
-            ),
-            html.Div(
-                [html.Button(id={"neighbour": rank}, type="button", hidden=True) for rank in range(NEIGHBOURS)],
-                id="neighbours",
-            ),
-        ],
-        className="near",
+    return section(
+        "near",
+        [html.H2("Nearest neighbours"), html.Span(id="neighbour-note", className="hint")],
+        html.Div(
+            [html.Button(id={"neighbour": rank}, type="button", hidden=True) for rank in range(NEIGHBOURS)],
+            id="neighbours",
+        ),
     )
+
+
+def section(area: str, bar: list[Any], *content: Any) -> html.Section:
+    """Return a section of the page: a bar of controls above its content."""
+    return html.Section([html.Div(bar, className="bar"), *content], className=area)
+
+
+def choice(name: str, **labels: str) -> dcc.RadioItems:
+    """Return radio buttons with a label for each value, the first one selected."""
+    return dcc.RadioItems(labels, next(iter(labels)), id=name, inline=True, className="choice")
 
 
 def graph(name: str, description: str, zoom: bool = False) -> html.Div:
@@ -274,7 +255,3 @@ def cards(analysis: Analysis, index: int, channel: int) -> list[Card]:
 
 def _aria(**attributes: str) -> dict[str, Any]:
     return {f"aria-{name}": value for name, value in attributes.items()}
-
-
-def _data(**attributes: str) -> dict[str, Any]:
-    return {f"data-{name}": value for name, value in attributes.items()}

@@ -29,7 +29,7 @@ from nutime.recordings.search import Match
 ANOMALY_COLOUR = "#d7263d"
 _SCORES, _SEGMENTS = 0.7, 0.15  # heights of rows, of that of a channel
 _GAP = 0.06  # above every row, for its name, of the height of the figure
-_OUTSIDE_POINTS = 200  # drawn on each side of the view, seen only until the next picture arrives
+_OUTSIDE_POINTS = 200  # drawn on each side of the view, visible only until the next figure arrives
 
 
 class View(NamedTuple):
@@ -48,7 +48,7 @@ def overview_figure(
     stretch: tuple[int, int] | None = None,
     matches: Sequence[Match] = (),
 ) -> go.Figure:
-    """Draw the points of a view, through the extremes of equal parts where they are many.
+    """Draw the points of a view; where there are many, through the extremes of equal parts.
 
     Args:
         analysis: the recording; scores and segments are drawn when they are computed.

@@ -44,8 +44,7 @@ def bind(app: Dash, host: str, port: int, access: Access | None = None) -> BaseW
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
-        reason = error.strerror
-        raise ValueError(f"cannot listen on {host}, port {port}: {reason}; try another --port") from None
+        raise ValueError(f"cannot listen on {host}, port {port}: {error.strerror}; try another --port") from None
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # no line per request
     guarded = _guard(app.server.wsgi_app, access)
     with listener:
@@ -210,7 +209,7 @@ def _draw_map(app: Dash, analyses: Analyses) -> None:
     def draw(
         ready: list[str] | None, kind: str, colour: str, drawn: list[str] | None, drag: str, selected: Any
     ) -> tuple[Any, ...]:
-        """Draw the map if another picture is requested and available."""
+        """Draw the map if another map or colour is requested and available."""
         analysis = analyses.find(ready[0]) if ready else None
         if analysis is None or "pca" not in analysis.maps:
             return drawing.empty_figure("The map appears when all series are embedded."), None
@@ -306,13 +305,10 @@ def _choose_series(app: Dash, analyses: Analyses) -> None:
         channel = min(channel, analysis.collection.channels - 1)
         values = analysis.collection.series[index][channel]
         times = analysis.collection.times[index] if analysis.collection.times else None
+        attention = analysis.attention(index, channel) if shading == "attention" else None
         contribution = analysis.contribution(index) if shading == "contribution" else None
-        if shading == "attention":
-            figure = drawing.series_figure(values, attention=analysis.attention(index, channel), times=times)
-        else:
-            figure = drawing.series_figure(
-                values, contribution=None if contribution is None else contribution.values[channel], times=times
-            )
+        shares = contribution.values[channel] if contribution else None
+        figure = drawing.series_figure(values, attention, shares, times)
         figure.update_layout(uirevision=f"{analysis.key} {index} {channel}")
         return figure, layout.series_note(len(values), shading, contribution)
 

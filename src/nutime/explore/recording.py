@@ -101,10 +101,9 @@ class RecordingAnalysis:
             return interval_columns(self._given, self.segments or [], {"start": int, "end": int, "state": int})
         if table == "matches":
             return interval_columns(self._given, matches, {"start": int, "end": int, "distance": float})
-        names = np.array(self.channel_names)
         fields = {"start": int, "end": int, "score": float, "channel": int}
         columns = interval_columns(self._given, self.intervals, fields)
-        return columns | {"channel": names[columns["channel"]]}
+        return columns | {"channel": np.array(self.channel_names)[columns["channel"]]}
 
     def _find(self, start: int, end: int, scale: str) -> list[Match]:
         return find(self._given, self.values[:, start:end], MATCHES, scale=scale)

@@ -15,7 +15,7 @@ from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
 from nutime.batch.results import Results, csv_text
-from nutime.explore.layout import graph
+from nutime.explore.layout import choice, graph, section
 from nutime.explore.overview import View, overview_figure
 from nutime.explore.page import new_app
 from nutime.explore.recording import RecordingAnalysis
@@ -50,35 +50,35 @@ def _layout(analysis: RecordingAnalysis) -> html.Div:
     shown = list(range(len(names)))[:CHANNELS]
     channels = dcc.Dropdown(names, shown, id="channels-shown", multi=True, clearable=False)
     sections = [
-        _section(
+        section(
             "map",
             [
                 html.H2("Recording"),
                 html.Button("Whole recording", id="whole", type="button"),
                 html.Span("dragging", className="hint"),
-                _choice("drag", select="selects", zoom="zooms", pan="moves"),
+                choice("drag", select="selects", zoom="zooms", pan="moves"),
                 html.Div(channels, className="wide", hidden=len(names) == 1),
             ],
             graph("overview", "The recording, its segments and its anomaly scores", zoom=True),
             html.P(_HELP, className="hint"),
         ),
-        _section(
+        section(
             "series",
             [
                 html.H2("Intervals"),
-                _choice("table", anomalies="anomalies", segments="segments"),
+                choice("table", anomalies="anomalies", segments="segments"),
                 html.Button("Export CSV", id="export-intervals", type="button"),
             ],
             html.P(id="interval-note", className="hint"),
             html.Div(id="intervals", className="table"),
         ),
-        _section(
+        section(
             "near",
             [
                 html.H2(html.Label("Matches of", htmlFor="query")),
                 dcc.Input(id="query", type="text", placeholder="start:end, in points", debounce=True),
                 html.Span("compare", className="hint"),
-                _choice("scale", keep="shape and scale", ignore="shape alone"),
+                choice("scale", keep="shape and scale", ignore="shape alone"),
                 html.Button("Export CSV", id="export-matches", type="button", disabled=True),
             ],
             html.P(id="match-note", className="hint"),
@@ -101,15 +101,6 @@ def _layout(analysis: RecordingAnalysis) -> html.Div:
         id="page",
         className="open recording",
     )
-
-
-def _section(area: str, bar: list[Any], *content: Any) -> html.Section:
-    return html.Section([html.Div(bar, className="bar"), *content], className=area)
-
-
-def _choice(name: str, **labels: str) -> dcc.RadioItems:
-    """Return buttons with a label for each value, the first one chosen."""
-    return dcc.RadioItems(labels, next(iter(labels)), id=name, inline=True, className="choice")
 
 
 def _summary(analysis: RecordingAnalysis) -> list[Any]:
@@ -168,29 +159,29 @@ def _navigate(app: Dash, analysis: RecordingAnalysis) -> None:
 
 
 def _search(app: Dash, analysis: RecordingAnalysis) -> None:
-    written = Output("query", "value", allow_duplicate=True)
+    query = Output("query", "value", allow_duplicate=True)
 
-    @app.callback(written, Input({"interval": ALL, "table": "intervals"}, "n_clicks"), prevent_initial_call=True)
+    @app.callback(query, Input({"interval": ALL, "table": "intervals"}, "n_clicks"), prevent_initial_call=True)
     def select_row(_: list[int | None]) -> str:
-        return _written(_stretch_of_row())
+        return _query_of(_stretch_of_row())
 
     @app.callback(
-        written, Output("overview", "clickData"), Input("overview", "clickData"), prevent_initial_call=True
+        query, Output("overview", "clickData"), Input("overview", "clickData"), prevent_initial_call=True
     )
     def select_point(click: Any) -> tuple[str, None]:
         """Select the anomaly at a point, or else a window around it. The click is reset, to be repeatable."""
         if not click:
             raise PreventUpdate
-        return _written(analysis.stretch_at(analysis.point(click["points"][0]["x"]))), None
+        return _query_of(analysis.stretch_at(analysis.point(click["points"][0]["x"]))), None
 
     @app.callback(
-        written, Output("overview", "selectedData"), Input("overview", "selectedData"), prevent_initial_call=True
+        query, Output("overview", "selectedData"), Input("overview", "selectedData"), prevent_initial_call=True
     )
     def select_range(selected: Any) -> tuple[str, None]:
         if not selected or "x" not in selected.get("range", {}):
             raise PreventUpdate
         first, last = sorted(map(analysis.point, selected["range"]["x"]))
-        return _written((first, last + 1)), None
+        return _query_of((first, last + 1)), None
 
     @app.callback(
         Output("found", "data"),
@@ -214,7 +205,7 @@ def _search(app: Dash, analysis: RecordingAnalysis) -> None:
         return [start, end, scale], ""
 
 
-def _written(stretch: tuple[int, int]) -> str:
+def _query_of(stretch: tuple[int, int]) -> str:
     return f"{stretch[0]}:{stretch[1]}"
 
 

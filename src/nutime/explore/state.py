@@ -86,8 +86,8 @@ class Collection:
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
         series = given.series
-        missing = sum(int(np.isnan(given).sum()) for given in values)
-        padding = sum(np.size(given) for given in values) - sum(kept.size for kept in series)
+        missing = sum(int(np.isnan(raw).sum()) for raw in values)
+        padding = sum(np.size(raw) for raw in values) - sum(kept.size for kept in series)
         names = channel_names or [f"channel {index}" for index in range(len(series[0]))]
         return cls(name, series, labels, ids, names, missing - padding, given.times)
 

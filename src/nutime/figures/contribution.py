@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nutime.data.series import Array
-from nutime.figures.style import COLOURS, INK, grid_of, panels, styled
+from nutime.figures.style import COLOURS, INK, grid, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,9 +31,9 @@ class ExplainedSeries(NamedTuple):
 @styled
 def draw_contributions(explained: Sequence[ExplainedSeries]) -> Figure:
     """Draw one panel per channel: orange for the prediction, blue against it, the stronger the darker."""
-    figure, axes = panels(*grid_of(len(explained)), height=1.9)
+    figure, axes = grid(len(explained), width=3.2, height=1.9)
     largest = max(float(np.abs(each.contribution).max()) for each in explained) or 1.0
-    for panel, (title, values, contribution, start) in zip(axes, explained, strict=False):
+    for panel, (title, values, contribution, start) in zip(axes, explained, strict=True):
         lefts = np.flatnonzero(np.diff(contribution, prepend=np.nan))  # equal neighbours share a span
         for left, right in zip(lefts, [*lefts[1:], len(values)], strict=True):
             share = contribution[left] / largest
@@ -44,6 +44,4 @@ def draw_contributions(explained: Sequence[ExplainedSeries]) -> Figure:
         panel.plot(points, values, color=INK, linewidth=np.clip(300 / len(values), 0.3, 1.3))
         panel.set(xlim=(start - 0.5, points[-1] + 0.5), yticks=[], xlabel="point")
         panel.set_title(title)
-    for panel in axes[len(explained) :]:
-        panel.remove()
     return figure

@@ -34,11 +34,10 @@ def draw_cost(costs: Sequence[Cost]) -> Figure:
         for cost in here:
             place = (cost.seconds, 100 * cost.accuracy)
             panel.annotate(cost.method, place, (5, -9), textcoords="offset points", fontsize=8, color=INK)
-    panel.set(xscale="log")
+    panel.set(xscale="log", xlabel="seconds per set, fit and predict", ylabel="accuracy, %")
     panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     panel.xaxis.set_major_formatter(ScalarFormatter())
     panel.xaxis.set_minor_locator(NullLocator())
-    panel.set(xlabel="seconds per set, fit and predict", ylabel="accuracy, %")
     panel.margins(x=0.25, y=0.12)
     panel.grid(True)
     panel.legend(loc="lower right")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.figures.style import colour_and_marker, grid_of, panels, styled
+from nutime.figures.style import colour_and_marker, grid, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,8 +26,8 @@ class Map(NamedTuple):
 @styled
 def draw_embedding_map(maps: Mapping[str, Map]) -> Figure:
     """Draw one panel per data set, with one colour and marker per class."""
-    figure, axes = panels(*grid_of(len(maps)), width=3.4, height=3.4)
-    for panel, (name, (points, labels)) in zip(axes, maps.items(), strict=False):
+    figure, axes = grid(len(maps), width=3.4, height=3.4)
+    for panel, (name, (points, labels)) in zip(axes, maps.items(), strict=True):
         classes = np.unique(labels)
         for index, label in enumerate(classes):
             x, y = points[labels == label].T
@@ -43,8 +43,6 @@ def draw_embedding_map(maps: Mapping[str, Map]) -> Figure:
                 handletextpad=0.1,
                 columnspacing=0.8,
             )
-    for panel in axes[len(maps) :]:
-        panel.remove()
     return figure
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.series import Array
-from nutime.figures.style import COLOURS, INK, grid_of, panels, styled
+from nutime.figures.style import COLOURS, INK, grid, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,10 +37,8 @@ def draw_forecasts(
     horizon = predicted.shape[1]
     steps = np.arange(horizon)
     order = np.argsort(levels)
-    figure, axes = panels(*grid_of(len(titles)), width=3.6, height=2.2)
-    for panel in axes[len(titles) :]:
-        panel.remove()
-    for panel, title, past, values in zip(axes, titles, pasts, predicted[..., order], strict=False):
+    figure, axes = grid(len(titles), width=3.6, height=2.2)
+    for panel, title, past, values in zip(axes, titles, pasts, predicted[..., order], strict=True):
         shown = past[-_SHOWN_PAST * horizon :]
         panel.plot(np.arange(-len(shown), 0), shown, color=INK)
         for outer in range(len(levels) // 2):

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nutime.figures.style import COLOURS, INK, grid_of, panels, styled
+from nutime.figures.style import COLOURS, INK, grid, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BAND = 0.05
 _TIE = 1e-9
-_OUTCOMES = (("wins", COLOURS[0], "o"), ("ties", INK, "s"), ("losses", COLOURS[1], "v"))
+_OUTCOMES = ((COLOURS[0], "o"), (INK, "s"), (COLOURS[1], "v"))  # wins, ties, losses
 
 
 @styled
@@ -26,8 +26,8 @@ def draw_scatter(name: str, ours: Mapping[str, float], rivals: Mapping[str, Mapp
         ours: its score by data set, in [0, 1].
         rivals: name to scores by data set; only common sets are drawn, and counted in the title.
     """
-    figure, axes = panels(*grid_of(len(rivals)), width=3.1, height=3.3)
-    for panel, (rival, theirs) in zip(axes, rivals.items(), strict=False):
+    figure, axes = grid(len(rivals), width=3.1, height=3.3)
+    for panel, (rival, theirs) in zip(axes, rivals.items(), strict=True):
         sets = [key for key in ours if key in theirs]
         x, y = (np.array([column[key] for key in sets]) for column in (theirs, ours))
         outcome = np.where(np.abs(y - x) < _TIE, 1, np.where(y > x, 0, 2))
@@ -36,15 +36,12 @@ def draw_scatter(name: str, ours: Mapping[str, float], rivals: Mapping[str, Mapp
         panel.plot(limits, limits, color=INK, linewidth=1)
         for shift in (-BAND, BAND):
             panel.plot(limits, limits + shift, color=INK, linewidth=1, linestyle=":")
-        counts = []
-        for index, (_, colour, marker) in enumerate(_OUTCOMES):
+        for index, (colour, marker) in enumerate(_OUTCOMES):
             here = outcome == index
-            counts.append(str(int(here.sum())))
             panel.scatter(x[here], y[here], s=18, color=colour, marker=marker, alpha=0.8, linewidth=0)
         panel.set(xlim=limits, ylim=limits, xlabel=rival, ylabel=name, aspect="equal")
         ticks = np.arange(10, 10 * low, -2 if low < 0.5 else -1) / 10
         panel.set(xticks=ticks, yticks=ticks)
-        panel.set_title(f"win/tie/loss {'/'.join(counts)} on {len(sets)} sets")
-    for panel in axes[len(rivals) :]:
-        panel.remove()
+        counts = "/".join(map(str, np.bincount(outcome, minlength=3)))
+        panel.set_title(f"win/tie/loss {counts} on {len(sets)} sets")
     return figure

@@ -90,7 +90,7 @@ def _defaults() -> Iterator[None]:
         yield
 
 
-def panels(rows: int, columns: int, width: float = 3.2, height: float = 2.4) -> tuple[Figure, list[Axes]]:
+def panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
     """Return a figure with ``rows × columns`` panels, row by row; width and height of a panel are in inches."""
     from matplotlib.figure import Figure
 
@@ -98,10 +98,13 @@ def panels(rows: int, columns: int, width: float = 3.2, height: float = 2.4) -> 
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
-def grid_of(count: int, max_columns: int = 3) -> tuple[int, int]:
-    """Return rows and columns for ``count`` panels."""
-    columns = min(count, max_columns)
-    return -(-count // columns), columns
+def grid(count: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """Return a figure with ``count`` panels in rows of up to three, as :func:`panels`."""
+    columns = min(count, 3)
+    figure, axes = panels(-(-count // columns), columns, width, height)
+    for unused in axes[count:]:
+        unused.remove()
+    return figure, axes[:count]
 
 
 def save(figure: Figure, folder: str | Path, name: str) -> Saved:

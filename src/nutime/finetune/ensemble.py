@@ -1,7 +1,7 @@
 """Several models of one architecture, their parameters stacked along a leading dimension.
 
 The network is a function of its parameters. On CUDA it is mapped over them with vmap, which makes five models one
-program of larger matrix products, 1.48 times the time of one model on an H200. A CPU is busy with one model and
+program of larger matrix products, 1.48 times the time of one model on an H200. One model saturates a CPU, which
 computes them one after another.
 """
 
@@ -35,7 +35,7 @@ State: TypeAlias = dict[str, Tensor]
 POOL = "upper"
 #: Added to the variance of an embedding before dividing by its root.
 VARIANCE_EPSILON = 1e-5
-#: Values that the activations of a forward pass may take; larger batches are computed in chunks.
+#: Maximum number of activations of a forward pass; larger batches are computed in chunks.
 _MEMORY_BUDGET = {"cpu": 2**28, "cuda": 2**32}
 _MAX_CHUNK = 256
 _thread = threading.local()
@@ -43,8 +43,8 @@ _thread = threading.local()
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Fine-tuned models. The probability of a class, or the predicted number, is the mean over all networks and,
-    unless they were trained from scratch, as many probes of the pretrained encoder.
+    """Fine-tuned models. The probability of a class, or the prediction in regression, is the mean over all
+    networks and, unless they were trained from scratch, as many probes of the pretrained encoder.
 
     Attributes:
         state: ``encoder.…``, ``head.…`` and ``probe.…`` of all models.
@@ -96,8 +96,7 @@ class Ensemble:
     ) -> Float64:
         """Return the logarithm of the mean probabilities, ``(n, classes)``; see :meth:`log_probabilities`."""
         members = torch.from_numpy(self.log_probabilities(encoder, series, embedding))
-        logits: Float64 = (members.logsumexp(0) - math.log(len(members))).numpy()
-        return logits
+        return np.asarray((members.logsumexp(0) - math.log(len(members))).numpy())
 
     def log_probabilities(
         self, encoder: NuTime, series: list[Array], embedding: NDArray[np.float32] | None = None
@@ -111,11 +110,11 @@ class Ensemble:
         """
         return self._apply(log_probabilities, encoder, series, embedding)
 
-    def numbers(
+    def predictions(
         self, encoder: NuTime, series: list[Array], embedding: NDArray[np.float32] | None = None
     ) -> Float64:
-        """Return the prediction of every model for numbers, ``(models, n)``; see :meth:`log_probabilities`."""
-        return self._apply(predicted_numbers, encoder, series, embedding)
+        """Return the predictions of every model in regression, ``(models, n)``; see :meth:`log_probabilities`."""
+        return self._apply(predictions, encoder, series, embedding)
 
     @torch.inference_mode()
     def _apply(
@@ -125,7 +124,7 @@ class Ensemble:
         series: list[Array],
         embedding: NDArray[np.float32] | None,
     ) -> Float64:
-        """Return the results of :func:`log_probabilities` or :func:`predicted_numbers` for all series."""
+        """Return the results of :func:`log_probabilities` or :func:`predictions` for all series."""
         config = encoder.config.replace(channels=len(series[0]))
         state = {name: tensor.to(encoder.device) for name, tensor in self.state.items()}
         center = self.center.to(encoder.device)
@@ -147,8 +146,7 @@ class Ensemble:
                 )
                 frozen = torch.from_numpy(features).to(encoder.device)
             parts.append(predict(state, center, own, frozen).double().cpu())
-        result: Float64 = torch.cat(parts, dim=1).numpy()
-        return result
+        return np.asarray(torch.cat(parts, dim=1).numpy())
 
 
 def initial_state(
@@ -207,7 +205,7 @@ def log_probabilities(state: State, center: Tensor, embedding: Tensor, frozen: T
     return torch.logaddexp(network, *probe) - math.log(2) if probe else network
 
 
-def predicted_numbers(state: State, center: Tensor, embedding: Tensor, frozen: Tensor | None) -> Tensor:
+def predictions(state: State, center: Tensor, embedding: Tensor, frozen: Tensor | None) -> Tensor:
     """Return ``(models, batch)``: every network, averaged with its probe; see :func:`log_probabilities`."""
     return torch.stack(_outputs(state, center, embedding, frozen)).mean(0)[..., 0]
 
@@ -273,7 +271,7 @@ def center_of(embedding: Tensor) -> Tensor:
 
 
 def row_names(count: int, device: torch.device) -> Tensor:
-    """Return the names of a batch's rows for :class:`~nutime.model.noise.Noise`."""
+    """Return the identifiers of a batch's rows for :class:`~nutime.model.noise.Noise`."""
     return torch.arange(count, dtype=torch.int32, device=device)
 
 

@@ -3,7 +3,7 @@
 An episode is a new task with a new model: some series of every class are drawn from the training series, a model
 that starts from the encoder is fine-tuned on them alone, and it predicts the test series of these classes. Groups
 of episodes are trained together as stacked models, see :mod:`~nutime.finetune.train`. The size of a group changes
-time and memory; an episode depends on the seed and its number only.
+time and memory; an episode depends only on the seed and its index.
 
 The paper states 5 shots and 100 episodes, and follows Narwariya et al. (2020, arXiv:1909.07155), whose tasks have
 as many classes as their data set. So here: all classes unless ``ways`` is given, shots from the training split,
@@ -81,18 +81,18 @@ def few_shot(
     size = GROUP_SIZES[encoder.device.type]
     for first in range(0, episodes, size):
         group = tasks[first : first + size]
-        numbers = np.stack([number for number, _ in group])
-        weight, class_weight = np.ones(len(series)), np.ones(int(numbers.max()) + 1)
+        class_ids = np.stack([ids for ids, _ in group])
+        weight, class_weight = np.ones(len(series)), np.ones(int(class_ids.max()) + 1)
         models = finetune(
             encoder,
-            TrainingSet(series, numbers[:, targets], weight, class_weight, embedding),
+            TrainingSet(series, class_ids[:, targets], weight, class_weight, embedding),
             FinetuneConfig(n_estimators=len(group), **params),
             model_seed,
             reading=reading,
             members=np.stack([members for _, members in group]),
             first_model=first,
         ).last
-        expected = numbers[:, test_targets]
+        expected = class_ids[:, test_targets]
         probabilities = np.exp(models.log_probabilities(encoder, queries)) + votes[first : first + size]
         correct = (probabilities.argmax(-1) == expected).sum(1)
         accuracies.append(correct / (expected >= 0).sum(1))
@@ -110,9 +110,10 @@ def _forest_votes(
     features, selected = reading.training_features(series)
     query_features = np.concatenate(list(reading.features(queries)))
     votes = []
-    for numbers, members in tasks:
-        task_targets, weights = numbers[targets[members]], np.ones(len(members))
-        forest = Forest.grow(reading, features[members], selected, task_targets, weights, int(numbers.max()) + 1)
+    for class_ids, members in tasks:
+        task_targets, weights = class_ids[targets[members]], np.ones(len(members))
+        n_classes = int(class_ids.max()) + 1
+        forest = Forest.grow(reading, features[members], selected, task_targets, weights, n_classes)
         votes.append(forest.votes(query_features))
     return np.stack(votes)
 
@@ -124,7 +125,7 @@ def draw_task(
     ways: int | None,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return each class's number in the task (−1 if it is not part of it), and the indices of the shots."""
+    """Return the index of each class in the task (−1 if it is not in it), and the indices of the shots."""
     n_classes = int(targets.max()) + 1
     selected = np.arange(n_classes)
     if ways is not None:
@@ -132,10 +133,10 @@ def draw_task(
         if not 2 <= ways <= len(tested):
             raise ValueError(f"ways must be 2 … {len(tested)}, the classes of the test series; got {ways!r}")
         selected = rng.choice(tested, ways, replace=False)
-    numbers = np.full(n_classes, -1)
-    numbers[selected] = np.arange(len(selected))
+    class_ids = np.full(n_classes, -1)
+    class_ids[selected] = np.arange(len(selected))
     members = [np.resize(rng.permutation(np.flatnonzero(targets == target)), shots) for target in selected]
-    return numbers, np.concatenate(members)
+    return class_ids, np.concatenate(members)
 
 
 def _encode(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:

@@ -1,8 +1,8 @@
 """Decision trees on quantiles of intervals, whose predictions an estimator averages with those of its model.
 
-They see what a linear model of an embedding does not: single values, and classes that are not on two sides of a
-plane. scikit-learn grows them. Here they are arrays: a saved model executes nothing and does not depend on
-scikit-learn's version, and a prediction can be traced.
+They see what a linear model of an embedding does not: single values, and classes that are not linearly separable.
+scikit-learn grows them. Here they are arrays: a saved model executes nothing and does not depend on scikit-learn's
+version, and a prediction can be traced.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from nutime.data.series import Array, resample
 from nutime.finetune.linear import MAX_FEATURES, Float64, selected_features
 from nutime.model.quantiles import interval_quantiles, quantile_points, quantile_size
 
-#: Trees, and the share of one channel's features that a split is chosen from, whichever channels they are of.
+#: Number of trees, and candidates of a split as a share of one channel's features; they may be of any channel.
 _TREES, _SHARE = 100, 0.1
-#: Values that the split of a root is chosen from: of many series, fewer features, but at least their square root.
+#: Values that a root's split is chosen from: with many series, fewer features, but at least their square root.
 _MAX_SPLIT_VALUES = 2**20
-#: Values computed at a time, and those that trees are grown on: of very many series, a part of the features.
+#: Values computed at a time, and those that trees are grown on: with very many series, a subset of the features.
 _MEMORY_BUDGET, _MAX_VALUES = 2**20, 2**27
-#: Parts of the series that are left out in turn for the errors of numbers, and the trees grown without each.
-_PARTS, _TREES_PER_PART = 5, 40
-#: Numbers are rounded to multiples of this: their sums are then exact, and a rounding error decides no split.
+#: Cross-validation folds for the errors of regression, and the trees grown for each.
+_FOLDS, _TREES_PER_FOLD = 5, 40
+#: Regression targets are rounded to multiples of this: sums are exact, and rounding errors decide no split.
 _TARGET_STEP = 2.0**-20
-#: The mean of two models that differ is less confident than it is right; chosen inside training splits.
+#: The mean of two different models is underconfident; chosen inside training splits.
 TEMPERATURE = 2 / 3
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -72,7 +72,7 @@ class ForestReading:
             yield forest_features(batch, center, scale).numpy()
 
     def training_features(self, series: Sequence[Array]) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
-        """Return the features that trees are grown on, and which of all they are."""
+        """Return the features that trees are grown on, and their indices."""
         limit = min(self.size, MAX_FEATURES, max(1, _MAX_VALUES // len(series)))
         selected = selected_features(self.size, limit)
         return np.concatenate([part[:, selected] for part in self.features(series)]), selected
@@ -80,18 +80,18 @@ class ForestReading:
 
 @dataclass(frozen=True)
 class Forest:
-    """Extremely randomised trees: the share of the trees that vote for a class, or the mean of their numbers.
+    """Extremely randomised trees: the share of trees that vote for a class, or the mean of their predictions.
 
     The nodes of all trees are numbered consecutively. A leaf is its own child.
 
     Attributes:
         reading: how series are read.
-        n_classes: the number of classes; 0 if numbers are predicted.
+        n_classes: the number of classes; 0 for regression.
         depth: of the deepest tree.
         roots: the first node of each tree.
-        feature, threshold: of each node; at most the threshold leads to the first of its two children.
+        feature, threshold: of each node; values up to the threshold go to the first child.
         child: ``(nodes, 2)``.
-        vote: the class or the number of a leaf.
+        vote: the class or the prediction of a leaf.
     """
 
     reading: ForestReading
@@ -107,25 +107,22 @@ class Forest:
     def fit(
         cls, series: Sequence[Array], targets: NDArray[np.intp], sample_weight: Float64, n_classes: int
     ) -> Self:
-        """Grow trees for classes; the result depends on nothing else."""
+        """Grow trees for classes, deterministically."""
         reading = ForestReading.choose(series)
         return cls.grow(reading, *reading.training_features(series), targets, sample_weight, n_classes)
 
     @classmethod
-    def fit_numbers(
+    def fit_regression(
         cls, series: Sequence[Array], targets: Float64, sample_weight: Float64
     ) -> tuple[Self, Float64]:
-        """Grow trees for numbers of mean 0 and deviation 1; return them with errors for series left out.
-
-        For these errors the series are divided into parts, and each part is predicted by trees grown on the rest.
-        """
+        """Grow trees for targets of mean 0 and deviation 1; return them with cross-validated errors."""
         reading = ForestReading.choose(series)
         features, selected = reading.training_features(series)
-        part = np.random.default_rng(0).permutation(len(targets)) % _PARTS
+        folds = np.random.default_rng(0).permutation(len(targets)) % _FOLDS
         errors = np.empty(len(targets))
-        for left_out in (part == index for index in np.unique(part)):
+        for left_out in (folds == fold for fold in np.unique(folds)):
             rest = features[~left_out], targets[~left_out], sample_weight[~left_out]
-            trees = _grow(reading, *rest, 0, _TREES_PER_PART)
+            trees = _grow(reading, *rest, 0, _TREES_PER_FOLD)
             errors[left_out] = targets[left_out] - np.mean([tree.predict(features[left_out]) for tree in trees], 0)
         return cls.grow(reading, features, selected, targets, sample_weight, 0), errors
 
@@ -195,18 +192,17 @@ class Forest:
         """Return ``(n, classes)``."""
         return np.concatenate([self.votes(part) for part in self.reading.features(series)])
 
-    def numbers(self, series: Sequence[Array]) -> Float64:
+    def predictions(self, series: Sequence[Array]) -> Float64:
         """Return ``(n,)``."""
         return np.concatenate([self.votes(part)[:, 0] for part in self.reading.features(series)])
 
     @torch.inference_mode()
     def votes(self, features: NDArray[np.float32]) -> Float64:
-        """Return the probabilities, or the numbers ``(n, 1)``, of series by all their features."""
-        votes: Float64 = self._votes(torch.from_numpy(features)).double().numpy()
-        return votes
+        """Return the probabilities, or the predictions ``(n, 1)``, for all features of series."""
+        return np.asarray(self._module(torch.from_numpy(features)).double().numpy())
 
     @cached_property
-    def _votes(self) -> Votes:
+    def _module(self) -> Votes:
         return Votes(self)
 
 
@@ -218,7 +214,7 @@ def _grow(
     n_classes: int,
     n_trees: int,
 ) -> list[Any]:
-    """Return scikit-learn's trees, for classes or for numbers: those of its forest with ``random_state=0``.
+    """Return the trees of scikit-learn's forest with ``random_state=0``, for classification or regression.
 
     The forest itself is not used because each of its threads resets the warning filters of the process for a
     moment, and two threads at once can lose them.
@@ -241,11 +237,10 @@ def _grow(
 
 
 def mean_logits(log_probabilities: Float64, forest: Float64) -> Float64:
-    """Return the logits of the mean of a model's probabilities, ``(n, classes)``, and those of a forest."""
+    """Return logits of the mean of a model's and a forest's probabilities, ``(n, classes)``."""
     with np.errstate(divide="ignore"):  # no tree votes for some classes
         mean = np.logaddexp(log_probabilities, np.log(forest)) - np.log(2)
-    logits: Float64 = mean / TEMPERATURE
-    return logits
+    return np.asarray(mean / TEMPERATURE)
 
 
 class Votes(torch.nn.Module):
@@ -266,7 +261,7 @@ class Votes(torch.nn.Module):
         self.register_buffer("threshold", torch.from_numpy(np.array(forest.threshold)))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return ``(batch, classes)`` probabilities, or ``(batch, 1)`` numbers."""
+        """Return ``(batch, classes)`` probabilities, or ``(batch, 1)`` predictions."""
         node = self.roots.expand(features.shape[0], -1)
         for _ in range(self.depth):
             greater = features.gather(1, self.feature[node]) > self.threshold[node]
@@ -276,13 +271,13 @@ class Votes(torch.nn.Module):
 
 
 def forest_features(series: Tensor, center: Tensor, scale: Tensor) -> Tensor:
-    """Return ``(batch, …)`` float32 of series ``(batch, channels, points)``; larger values are limited."""
+    """Return ``(batch, …)`` float32 of series ``(batch, channels, points)``, clipped to the range of float32."""
     standardised = (series.double() - center[:, None]) / scale[:, None]
     return interval_quantiles(standardised).nan_to_num(0).clamp(-_LARGEST, _LARGEST).float()
 
 
 def _center_and_scale(series: Sequence[Array]) -> tuple[Float64, Float64]:
-    """Return the level of each channel and the distance from it: medians over the series, of their means."""
+    """Return the level of each channel and the distance from it: medians over the series of their means."""
     with np.errstate(over="ignore", invalid="ignore"):  # of values near the largest float64
         center = _median_of_means(values.astype(np.float64) for values in series)
         scale = _median_of_means(np.abs(values.astype(np.float64) - center[:, None]) for values in series)
@@ -290,7 +285,7 @@ def _center_and_scale(series: Sequence[Array]) -> tuple[Float64, Float64]:
 
 
 def _median_of_means(series: Iterable[Float64]) -> Float64:
-    """Return one number per channel; series that are equal count once, as if they had a weight instead."""
+    """Return one value per channel; equal series count once, so that copies act like weights."""
     means = np.transpose([values.mean(axis=1) for values in series])
     return np.asarray(np.nan_to_num([np.median(np.unique(channel)) for channel in means]))
 

@@ -1,12 +1,12 @@
-"""Linear models on embeddings: their features, the fitted probe, and the solvers for classes and for numbers.
+"""Linear models on embeddings: features, the fitted probe, and the solvers for classification and regression.
 
 A univariate encoder concatenates the vectors of all channels: for a thousand channels, millions of values per
-series, too many to keep for a few hundred series and far more than a probe needs. It then reads a random part. The
-part depends on the two sizes alone, so that a saved model need not contain it.
+series, too many to keep for a few hundred series and far more than a probe needs. It then reads a random subset,
+which depends on the two sizes alone, so that a saved model need not contain it.
 
-Both solvers take many problems at once, in double precision. For classes it is Newton's method: each problem has
-its own line search and stops when it has converged, so that its solution does not depend on the others. For
-numbers it is a ridge regression in closed form, with its leave-one-out errors.
+Both solvers take many problems at once, in double precision. Classification uses Newton's method: each problem has
+its own line search and stops when it has converged, so that its solution does not depend on the others. Regression
+is ridge regression in closed form, with its leave-one-out errors.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nutime.progress import Report, progress
 
 Float64: TypeAlias = NDArray[np.float64]
 
-#: Values of an embedding that a probe reads at most.
+#: Maximum number of values of an embedding that a probe reads.
 MAX_FEATURES = 2**15
 #: Values of embeddings that are computed before the features are selected.
 _MEMORY_BUDGET = 2**26
@@ -44,7 +44,7 @@ _ROUGHLY = 0.1  # the residual of a step, relative to the gradient
 _LONGEST_STEP = 30.0
 _TINY = torch.finfo(torch.float32).tiny
 _MAX_HALVINGS = 20
-#: Of the mean variance of all features, added to the variance of each; chosen inside training splits.
+#: Share of the mean variance of all features added to the variance of each; chosen inside training splits.
 VARIANCE_SHARE = 0.02
 #: Penalties of the ridge regression, in units of the mean squared length of a row.
 _PENALTIES = 10.0 ** np.arange(-6, 4.25, 0.25)
@@ -88,7 +88,7 @@ def probe_features(
 
 
 def feature_kinds(reading: Reading, config: NuTimeConfig, channels: int, count: int) -> list[slice]:
-    """Return where the network's values are among ``count`` features, and where those of the convolutions are."""
+    """Return the slices of the network's values and of the convolutions among ``count`` features."""
     sizes = reading.sizes(config, channels)
     network = sizes[0] if count == sum(sizes) else int((selected_features(sum(sizes), count) < sizes[0]).sum())
     return [kind for kind in (slice(0, network), slice(network, count)) if kind.start < kind.stop]
@@ -97,8 +97,8 @@ def feature_kinds(reading: Reading, config: NuTimeConfig, channels: int, count: 
 def standardise(embedding: NDArray[Any], weight: Float64) -> tuple[Float64, Float64, Float64]:
     """Return standardised features with the mean of each, and its scale: a little above its standard deviation.
 
-    The deviation of a feature that is nearly constant in a few series says little about others: divided by it
-    alone, one such feature can outweigh all the rest. Features that vary less than most count less.
+    The deviation of a feature that is nearly constant in a few series does not hold for others: divided by it
+    alone, one such feature can outweigh all the rest. Features that vary less than most get less weight.
     """
     share = weight / weight.sum()
     mean = share @ embedding
@@ -119,7 +119,7 @@ class LinearProbe:
 
     Attributes:
         mean, scale: of the embeddings, ``(d,)``.
-        coef, intercept: one row per class, ``(classes, d)`` and ``(classes,)``; one row for numbers.
+        coef, intercept: one row per class, ``(classes, d)`` and ``(classes,)``; one row for regression.
     """
 
     mean: Float64
@@ -150,7 +150,7 @@ class LinearProbe:
         return cls._averaged(parts)
 
     @classmethod
-    def fit_numbers(
+    def fit_regression(
         cls,
         embedding: NDArray[Any],
         targets: NDArray[Any],
@@ -158,11 +158,11 @@ class LinearProbe:
         kinds: Sequence[slice] = (slice(None),),
     ) -> tuple[Self, Float64]:
         """Fit a probe by :func:`fit_ridge`; return it with the leave-one-out errors of the targets."""
-        numbers, weights = torch.from_numpy(targets)[None], torch.from_numpy(sample_weight)[None]
+        y, weights = torch.from_numpy(targets)[None], torch.from_numpy(sample_weight)[None]
         parts, errors = [], []
         for kind in kinds:
             rows, mean, scale = standardise(embedding[:, kind], sample_weight)
-            coef, intercept, left_out = fit_ridge(torch.from_numpy(rows)[None], numbers, weights)
+            coef, intercept, left_out = fit_ridge(torch.from_numpy(rows)[None], y, weights)
             parts.append((mean, scale, coef, intercept))
             errors.append(left_out[0].numpy())
         return cls._averaged(parts), np.mean(errors, axis=0)
@@ -184,10 +184,9 @@ class LinearProbe:
         return asdict(self)
 
     def logits(self, embedding: NDArray[Any]) -> Float64:
-        """Return ``(n, classes)`` logits, or ``(n, 1)`` numbers."""
+        """Return ``(n, classes)`` logits, or ``(n, 1)`` predictions."""
         coef = np.ascontiguousarray(self.coef / self.scale)  # products of other layouts differ in the last digit
-        logits: Float64 = embedding.astype(np.float64) @ coef.T + (self.intercept - coef @ self.mean)
-        return logits
+        return np.asarray(embedding.astype(np.float64) @ coef.T + (self.intercept - coef @ self.mean))
 
 
 @torch.no_grad()
@@ -217,7 +216,7 @@ def fit_logistic(
     """
     rows, weights = rows.double(), weights.double()
     one_hot = F.one_hot(targets, n_classes).double()
-    strength = (2 if n_classes == 2 else 1) / C  # of two classes scikit-learn penalises the difference alone
+    strength = (2 if n_classes == 2 else 1) / C  # with two classes scikit-learn penalises only the difference
     share = (weights / weights.sum(1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny))[..., None]
     weights, n, size = weights[..., None], *rows.shape[1:]
     few = n < size
@@ -294,7 +293,7 @@ def fit_ridge(rows: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, T
 
     Args:
         rows: ``(problems, n, d)`` standardised features.
-        targets: ``(problems, n)`` numbers.
+        targets: ``(problems, n)``.
         weights: ``(problems, n)`` of the samples.
 
     Returns:

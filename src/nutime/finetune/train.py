@@ -3,7 +3,7 @@
 Nothing is selected on held-out data unless the user requests a validation fraction: by default the schedule is
 fixed and the last state is the result. A step takes its inputs (series, noise, learning rate) from tensors that
 hold a whole epoch, so that on CUDA it is captured once and replayed; on a CPU the same code runs eagerly. Every
-model has its own head, crops, dropout and order of batches, which depend on the seed and its number alone.
+model has its own head, crops, dropout and order of batches, which depend only on the seed and its index.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from nutime.progress import Report, progress
 
 #: Training takes at least this many steps, however few the series.
 MIN_STEPS = 300
-#: With ``auto`` it takes this many epochs, but no more steps; chosen inside training splits.
+#: Epochs of ``auto``, and the steps it takes at most; chosen inside training splits.
 _AUTO_EPOCHS, _AUTO_STEPS = 60, 1500
-#: Evaluations at most where validation series are given: the paper's code has one after each of its 100 epochs.
+#: Maximum number of evaluations on validation series: the paper's code evaluates after each of its 100 epochs.
 MAX_EVALUATIONS = 100
-#: Values that heads may read while they are fitted together.
+#: Input values of the heads that are fitted together.
 _HEAD_MEMORY_BUDGET = 2**26
 
 
@@ -184,7 +184,7 @@ def finetune(
         reading: how the pretrained encoder reads series for the probes; chosen by their length unless given.
         validation: series with classes for selecting each model's best state; they have no influence on training.
         members: ``(models, k)`` indices of the series that each model is trained on; all of them unless given.
-        first_model: number of the first model.
+        first_model: index of the first model.
         verbose: True shows a progress bar; a callable receives (steps done, steps in total).
     """
     if reading is None:
@@ -228,8 +228,7 @@ def split_validation(
     targets: NDArray[np.intp], fraction: float, seed: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the series to train on and a stratified share to hold out; every class stays in training."""
-    n_held_out = max(1, round(fraction * len(targets))) if fraction else 0
-    if not n_held_out:
+    if not fraction:
         return np.arange(len(targets)), np.arange(0)
     rng = np.random.default_rng(seed)
     quantile = np.empty(len(targets))  # the position of a series within its class, from 0 to 1
@@ -237,7 +236,7 @@ def split_validation(
         members = rng.permutation(np.flatnonzero(targets == target))
         quantile[members] = (np.arange(len(members)) + rng.random(len(members))) / len(members)
         quantile[members[-1]] = np.inf
-    n_held_out = min(n_held_out, int(np.isfinite(quantile).sum()))
+    n_held_out = min(max(1, round(fraction * len(targets))), int(np.isfinite(quantile).sum()))
     if not n_held_out:
         raise ValueError("validation_fraction: every class has one series, and none can be held out; use 0")
     order = np.argsort(quantile)
@@ -268,7 +267,7 @@ class _Training:
         self.members, self.first_model = members, first_model
         self.device, self.n_models = encoder.device, len(members)
         self.network = encoder.config.replace(channels=len(data.series[0]))
-        # How channels are combined is not pretrained and overfits. A number may depend on speed: no warps then.
+        # The channel projection is not pretrained and overfits. Not for regression: targets may depend on speed.
         self.augmented = self.network.channels > 1 and data.class_weight is not None
         self.batches = -(-members.shape[1] // config.batch_size)
         epochs = min(_AUTO_EPOCHS, -(-_AUTO_STEPS // self.batches)) if config.epochs == AUTO else config.epochs
@@ -375,7 +374,7 @@ class _Training:
         self.loss.zero_()
 
     def step(self) -> None:
-        """Take the next step of the epoch; if memory does not suffice, in smaller chunks from now on."""
+        """Take the next step of the epoch; when out of memory, in smaller chunks from now on."""
         batch, seeds, learning_rate = self.epoch.next()
         self.optimizer.param_groups[0]["lr"].copy_(learning_rate)
         while True:
@@ -398,7 +397,7 @@ class _Training:
             noise = Noise(chunk_seeds[:, None], row_names(rows.shape[1], self.device))
             views = self._crop(rows, noise)
             share = noise.mixture().to(views) if self.augmented else None
-            if share is not None:  # another series of the chunk is mixed in, in inputs and losses alike
+            if share is not None:  # mixup with another series of the chunk
                 views = share[..., None, None] * views + (1 - share[..., None, None]) * views.roll(1, dims=1)
             state = in_training_precision(self.trained | self.fixed)
             compiled = self.config.compiled and rows.shape[1] == self.config.batch_size
@@ -460,7 +459,7 @@ class _Epoch:
         order: ``(batches, models, size)`` indices of series; every model has its own order.
         seeds: ``(batches, models)`` int32, of crops and dropout.
         learning_rates: ``(batches,)``.
-        position: the number of the next batch.
+        position: index of the next batch.
     """
 
     order: Tensor
@@ -551,5 +550,4 @@ def _flatten(series: list[Array]) -> FlatSeries:
 
 def _warmup_and_cosine(step: NDArray[np.intp], steps: int) -> Float64:
     warmup = np.minimum(1.0, (step + 1) / max(1.0, 0.1 * steps))
-    schedule: Float64 = warmup * 0.5 * (1 + np.cos(np.pi * step / steps))
-    return schedule
+    return np.asarray(warmup * 0.5 * (1 + np.cos(np.pi * step / steps)))

@@ -27,7 +27,6 @@ _MAX_LABEL = 200  # characters; a label is a name, not a text
 
 
 class _Event(NamedTuple):
-    line: int
     series: list[int]
     label: str | None
 
@@ -122,7 +121,7 @@ class LabelLog:
             document = json.loads(text)
             if "undo" in document:
                 return int(document["undo"])
-            event = _Event(line, [int(index) for index in document["series"]], document["label"])
+            event = _Event([int(index) for index in document["series"]], document["label"])
             if not (event.label is None or (isinstance(event.label, str) and len(event.label) <= _MAX_LABEL)):
                 raise ValueError
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):

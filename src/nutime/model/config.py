@@ -17,7 +17,7 @@ ScalarEmbedding = Literal["nme", "ple-q", "ple-t", "ple-p", "none"]
 ScaleWeighting = Literal["weighted", "plain"]
 
 _POSITIVE = ("window", "length", "channels", "dim", "depth", "heads", "head_dim", "mlp_dim", "scalar_dim")
-_SCALES = (0, *range(1, 22, 2))  # 21 scales reach 1e±10, beyond what float32 weights can tell apart
+_SCALES = (0, *range(1, 22, 2))  # 21 scales reach 1e±10, beyond what float32 weights can distinguish
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class NuTimeConfig:
         scale_weighting: how ``nme`` averages over scales.
         scalar_epsilon: added to the variance inside ``nme``'s normalisation. The paper has none; a common
             LayerNorm has 1e-5, which silences scales below about 3e-3.
-        resolutions: at how many resolutions pool ``auto`` reads long series: 3, or 1 for a network that learned to
-            read them at once, by distillation.
+        resolutions: at how many resolutions pool ``auto`` reads long series: 3, or 1 for a network that was
+            distilled for it.
     """
 
     window: int = 16
@@ -91,14 +91,13 @@ class NuTimeConfig:
             raise ValueError(f"resolutions must be 1 or 3, got {self.resolutions!r}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout!r}")
-        if not self.scalar_epsilon >= 0:
+        if self.scalar_epsilon < 0:
             raise ValueError(f"scalar_epsilon must not be negative, got {self.scalar_epsilon!r}")
 
     @property
     def embeds_scalars(self) -> bool:
         """Whether means and standard deviations reach the network at all."""
-        dropped = self.scalar_embedding == "none" or (self.scalar_embedding == "nme" and self.scales == 0)
-        return not dropped
+        return self.scalar_embedding != "none" and (self.scalar_embedding != "nme" or self.scales > 0)
 
     @property
     def scale_values(self) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""What the visible points say about the missing ones, before any network: neighbours in time and in phase.
+"""Guesses of missing points from observed ones, before any network: from neighbours in time and in phase.
 
 Values are ``(batch, length)``; ``observed`` and ``present`` are masks of that shape. A point is *observed* if its
 value is known, *missing* if it is present but not observed, and not *present* in the padding before short series.

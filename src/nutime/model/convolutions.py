@@ -20,7 +20,7 @@ from nutime.model.windows import window_statistics
 
 #: Series are read with at most this many points.
 MAX_POINTS = 1024
-#: The groups of kernels that read series at each dilation: of one channel, and at most.
+#: Groups of kernels per dilation: for one channel, and for several.
 GROUPS, MAX_GROUPS = 32, 64
 _KERNELS, _TAPS, _MAX_DILATIONS = 8, 9, 8
 #: From 1 to 0 within 1 / 1000 of a standard deviation: rounding does not decide which kernel is the highest.
@@ -28,12 +28,12 @@ _STEEPNESS = 1000
 
 
 def convolution_points(length: float) -> int:
-    """Return with how many points series of this length are read: their own, within limits."""
+    """Return the number of points that series of this length are resized to: their own, within limits."""
     return int(min(max(length, _TAPS), MAX_POINTS))
 
 
 def convolution_groups(channels: int) -> int:
-    """Return by how many groups series are read: more, if each reads its own mixture of several channels."""
+    """Return the number of groups: more if each reads its own mixture of several channels."""
     return GROUPS if channels == 1 else MAX_GROUPS
 
 

@@ -49,19 +49,19 @@ class NuTimeNetwork(nn.Module):
         first: Tensor = self.norm(self.transformer.first(self._place(self.tokens(series), noise), noise))
         return first[:, 0]
 
-    def pooled(self, series: Tensor, how: str, noise: Noise | None = None) -> Tensor:
-        """Return one vector per series; ``how`` is one of :data:`~nutime.model.reading.NETWORK_POOLS`."""
-        check_pool(how, NETWORK_POOLS)
-        if how == "cls":
+    def pooled(self, series: Tensor, pool: str, noise: Noise | None = None) -> Tensor:
+        """Return one vector per series; ``pool`` is one of :data:`~nutime.model.reading.NETWORK_POOLS`."""
+        check_pool(pool, NETWORK_POOLS)
+        if pool == "cls":
             return self.cls(series, noise)
-        if how == "resolutions":
+        if pool == "resolutions":
             resolutions = (series.reshape(*series.shape[:-1], -1, points).mean(-1) for points in RESOLUTIONS)
             return torch.cat([self.pooled(reading, "upper", noise) for reading in resolutions], dim=-1)
-        if how not in ("upper", "layers"):
-            return pool_tokens(self(series, noise), how)
+        if pool not in ("upper", "layers"):
+            return pool_tokens(self(series, noise), pool)
         streams = self.hidden(series, noise)
         parts = []
-        for tokens in streams[len(streams) // 2 :] if how == "upper" else streams:
+        for tokens in streams[len(streams) // 2 :] if pool == "upper" else streams:
             windows = tokens[:, 1:]
             mean = windows.mean(1)
             # Faster than torch.std, which is slow along any axis but the last. The root of zero has no gradient;
@@ -104,11 +104,11 @@ def count_parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 
-def pool_tokens(tokens: Tensor, how: str) -> Tensor:
+def pool_tokens(tokens: Tensor, pool: str) -> Tensor:
     """Reduce ``(batch, 1 + windows, dim)`` to one vector per series: ``cls``, ``mean`` or ``cls+mean``."""
-    if how == "cls":
+    if pool == "cls":
         return tokens[:, 0]
     mean = tokens[:, 1:].mean(1)
-    if how == "mean":
+    if pool == "mean":
         return mean
     return torch.cat([tokens[:, 0], mean], dim=-1)

@@ -28,7 +28,7 @@ class Noise:
 
     Attributes:
         seed: an int32 scalar, new for every step; or one that broadcasts against ``rows``.
-        rows: ``(batch,)`` int32 identifiers of the samples, the same wherever the sample is computed.
+        rows: ``(batch,)`` int32 identifiers of the samples, independent of batch and device.
     """
 
     seed: Tensor
@@ -59,7 +59,7 @@ class Noise:
         return torch.stack([2 * self.uniform(site) - 1 for site in _WAVES], dim=-1)
 
     def mixture(self) -> Tensor:
-        """Return the share of each row in its mixture with another one, in (0.5, 1]; mostly nearly 1."""
+        """Return the share of each row in its mixture with another one, in (0.5, 1], mostly close to 1."""
         return 1 - self.uniform(_MIXTURE).square() / 2
 
     def drop(self, x: Tensor, rate: float, site: int) -> Tensor:

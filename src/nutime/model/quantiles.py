@@ -20,7 +20,7 @@ _VALUES_PER_QUANTILE = 4
 
 
 def quantile_points(length: float) -> int:
-    """Return with how many points series of this length are read."""
+    """Return the number of points that series of this length are resized to."""
     return _UNIT * round(min(max(length, _UNIT), _MAX_POINTS) / _UNIT)
 
 

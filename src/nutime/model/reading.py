@@ -38,8 +38,8 @@ RESOLUTIONS = (1, 4, 16)
 #: Series above this multiple of the network's length are worth the work of all its points and of three
 #: resolutions; others are read once with half of its points.
 SEVERAL_RESOLUTIONS_FROM = 0.4
-#: Series above this multiple of the network's length are read in pieces as well as whole. Where more samples than
-#: this are averaged into one point, a line of the log mentions it.
+#: Series above this multiple of the network's length are read in pieces as well as whole. If more samples than
+#: this are averaged into one point, a warning is logged.
 PIECES_FROM = 16
 #: Points that the pieces of a series have together at most, as a multiple of the network's length.
 MAX_PIECES = 128
@@ -156,29 +156,29 @@ def _channel_scales(series: Sequence[NDArray[Any]]) -> tuple[float, ...]:
     return tuple(float(np.median(channel)) if len(channel) else 1.0 for channel in varying)
 
 
-def check_pool(how: str, pools: Sequence[str] = POOLS) -> None:
-    """Raise a ValueError unless ``how`` is one of the ``pools``."""
-    if how not in pools:
-        raise ValueError(f"pool must be one of {', '.join(pools)}; got {how!r}")
+def check_pool(pool: str, pools: Sequence[str] = POOLS) -> None:
+    """Raise a ValueError unless ``pool`` is one of the ``pools``."""
+    if pool not in pools:
+        raise ValueError(f"pool must be one of {', '.join(pools)}; got {pool!r}")
 
 
-def unit_for(config: NuTimeConfig, how: str) -> int:
+def unit_for(config: NuTimeConfig, pool: str) -> int:
     """Return what the length of a series must be a multiple of: a window of the coarsest resolution."""
-    return config.window * (RESOLUTIONS[-1] if how == "resolutions" else 1)
+    return config.window * (RESOLUTIONS[-1] if pool == "resolutions" else 1)
 
 
-def points_for(config: NuTimeConfig, how: str) -> int:
+def points_for(config: NuTimeConfig, pool: str) -> int:
     """Return the default length of a series: the network's own, or that of the finest resolution."""
-    if how != "resolutions":
+    if pool != "resolutions":
         return config.length
     _, own, _ = RESOLUTIONS
-    unit = unit_for(config, how)
+    unit = unit_for(config, pool)
     return -(-own * config.length // unit) * unit
 
 
-def pooled_size(config: NuTimeConfig, how: str) -> int:
+def pooled_size(config: NuTimeConfig, pool: str) -> int:
     """Return the size of the vector that :meth:`~nutime.model.network.NuTimeNetwork.pooled` returns."""
-    check_pool(how, NETWORK_POOLS)
+    check_pool(pool, NETWORK_POOLS)
     upper = 3 * (config.depth - config.depth // 2)
     parts = {"cls": 1, "mean": 1, "cls+mean": 2, "upper": upper, "layers": 3 * config.depth}
-    return config.dim * (len(RESOLUTIONS) * upper if how == "resolutions" else parts[how])
+    return config.dim * (len(RESOLUTIONS) * upper if pool == "resolutions" else parts[pool])

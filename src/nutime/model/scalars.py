@@ -27,7 +27,7 @@ _SMALLEST_VARIANCE = 1e-12
 
 
 class MultiScaledEmbedding(nn.Module):
-    """The paper's NME: one linear + LayerNorm block a scale, averaged by how close the scale is to |x|."""
+    """The paper's NME: one linear + LayerNorm block per scale, averaged by how close the scale is to |x|."""
 
     scales: Tensor
 
@@ -68,7 +68,7 @@ class MultiScaledEmbedding(nn.Module):
 
 
 class PiecewiseLinearEmbedding(nn.Module):
-    """Piecewise-linear encoding: each bin tells how far x has come through it, from 0 to 1.
+    """Piecewise-linear encoding: each value is the share of a bin below x, from 0 to 1.
 
     The bins come from data: their ``dim + 1`` edges are part of the weights, set by :meth:`set_edges`
     (quantiles for PLE-Q, a decision tree's thresholds for PLE-T). Values beyond the bins saturate.
@@ -83,7 +83,7 @@ class PiecewiseLinearEmbedding(nn.Module):
         self.register_buffer("edges", normal_quantiles)
 
     def set_edges(self, edges: Tensor) -> None:
-        """Take new bin edges: ``dim + 1`` increasing values."""
+        """Set the bin edges: ``dim + 1`` increasing values."""
         if edges.shape != self.edges.shape or not bool((edges.diff() > 0).all() and edges.isfinite().all()):
             raise ValueError(f"expected {len(self.edges)} increasing edges, got {edges.tolist()}")
         self.edges.copy_(edges)

@@ -1,6 +1,6 @@
 """From a series to the transformer's tokens (paper, Sections 3.2 and 3.4).
 
-A window becomes one token: its shape, its mean and its standard deviation, each embedded, side by side, then
+A window becomes one token: its shape, mean and standard deviation are embedded, concatenated and
 projected. Several channels share these parameters and are joined by one more projection. The other values
 of ``config.normalization`` are the paper's ablations: the window itself is embedded, no scalars beside it.
 """
@@ -25,10 +25,8 @@ class Tokens(nn.Module):
         self.config = config
         dim = config.dim
         self.shape_embedding = nn.Sequential(nn.Linear(config.window, dim), nn.LayerNorm(dim))
-        if config.normalization in ("window", "instance+tokens"):
-            self.scalar_embeddings = scalar_embeddings(config)
-        else:
-            self.scalar_embeddings = nn.ModuleList()
+        has_scalars = config.normalization in ("window", "instance+tokens")
+        self.scalar_embeddings = scalar_embeddings(config) if has_scalars else nn.ModuleList()
         scalars_width = 2 * config.scalar_dim if len(self.scalar_embeddings) else 0
         if config.normalization == "window":
             self.projection = nn.Sequential(nn.Linear(dim + scalars_width, dim), nn.LayerNorm(dim))

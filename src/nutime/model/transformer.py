@@ -52,10 +52,10 @@ class Layer(nn.Module):
 
     def first(self, tokens: Tensor, noise: Noise | None = None) -> Tensor:
         """Return the first token of :meth:`forward`, ``(batch, 1, dim)``, at a fraction of the cost."""
-        normal = self.attention_norm(tokens)
+        normed = self.attention_norm(tokens)
         inner = self.attention_out.in_features
-        query = F.linear(normal[:, :1], self.qkv.weight[:inner])
-        key_value = F.linear(normal, self.qkv.weight[inner:])
+        query = F.linear(normed[:, :1], self.qkv.weight[:inner])
+        key_value = F.linear(normed, self.qkv.weight[inner:])
         attended = first_token_attention(query, key_value, self.heads, self.dropout, self._keys(noise))
         return self._after_attention(tokens[:, :1], attended, noise)
 

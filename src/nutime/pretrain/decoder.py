@@ -1,7 +1,7 @@
 """Training of the decoder: stretches of real and synthetic series, points hidden at random, quantile loss.
 
 The encoder is frozen. A stretch keeps the sampling of its series, or is stretched by up to a factor of three.
-Hidden are the end of a stretch (forecasting), blocks inside of it (imputation) or both.
+The end of a stretch (forecasting), blocks inside it (imputation) or both are hidden.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from nutime.data.corpus.store import Corpus
-from nutime.data.crops import FlatSeries
 from nutime.encoder import seeded
 from nutime.model.context import Affine
 from nutime.model.decoder import CONTEXT, Decoder, pinball
@@ -26,7 +25,7 @@ from nutime.pretrain.schedule import Schedule
 
 _PERIODS = (4, 7, 12, 24, 24, 48, 52, 60, 96, 144, 168)
 _MIN_LENGTH = 32
-_SYNTHETIC = 0.4  # share of the stretches that are seasonal synthetic ones, made on the device
+_SYNTHETIC = 0.4  # share of the stretches that are synthetic, generated on the device
 _REPORT_EVERY = 20
 
 
@@ -43,12 +42,12 @@ def train_decoder(
     """Train a decoder for a frozen encoder, on the encoder's device.
 
     Args:
-        encoder: of one channel.
-        corpus: the real series; sources are drawn by the root of their size.
-        steps: with a warm-up of the learning rate and a cosine to zero.
+        encoder: a univariate encoder.
+        corpus: the real series; sources are drawn in proportion to the square root of their size.
+        steps: number of steps; the learning rate warms up, then decays to zero on a cosine.
         batch: stretches per step, of which :data:`_SYNTHETIC` are synthetic.
-        learning_rate: peak, of AdamW.
-        seed: of everything random.
+        learning_rate: peak learning rate of AdamW.
+        seed: seeds all randomness.
         report: called every :data:`_REPORT_EVERY` steps, and at the end, with the number of steps and the loss.
     """
     config = encoder.config
@@ -75,8 +74,7 @@ def train_decoder(
 
     compiled = torch.compile(loss_of, dynamic=False) if on_cuda else loss_of
     n_synthetic = round(_SYNTHETIC * batch)
-    data = load_corpus(corpus, "sqrt", device, batch=batch, seed=seed)
-    with closing(data):
+    with closing(load_corpus(corpus, "sqrt", device, batch=batch, seed=seed)) as data:
         for step in range(steps):
             data.prepare(step)
             real, real_present = _stretches(data.sampler, batch - n_synthetic, generator)
@@ -113,7 +111,7 @@ def _random_start(count: int, generator: torch.Generator) -> Tensor:
 
 def _stretches(sampler: Sampler, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return stretches of real series, right-aligned, and which of their points are present."""
-    series: FlatSeries = sampler.series
+    series = sampler.series
     device = generator.device
     rows = torch.randint(2**31 - 1, (count,), generator=generator, device=device, dtype=torch.int32)
     index = sampler.draw(Noise(rows[0], rows))

@@ -1,7 +1,7 @@
-"""Distillation: a small network learns to predict what a large one, the teacher, makes of the same crops.
+"""Distillation: a small network learns to predict the embeddings of a large one, the teacher, of the same crops.
 
 The teacher reads a crop at three resolutions; the network reads it once with each of several numbers of points, so
-that it can be read with any of them later. What it predicts are the principal components of the teacher's
+that it can be read with any of them later. The targets are the principal components of the teacher's
 embedding, of the variation between series of the same source: that is what tells them apart in a user's data.
 """
 
@@ -39,7 +39,7 @@ class Distillation(nn.Module):
     def __init__(self, network: NuTimeNetwork, teacher: NuTimeNetwork) -> None:
         super().__init__()
         self.network = network
-        self._teacher = (teacher.requires_grad_(False),)  # in a tuple, it is not part of the state
+        self._teacher = (teacher.requires_grad_(False),)  # in a tuple, so that it is not a submodule
         self.points = points_for(teacher.config, _TEACHER_POOL)
         self._lengths = [int(factor * network.config.length) for factor in _LENGTHS]
         for length in self._lengths:
@@ -81,7 +81,7 @@ class Distillation(nn.Module):
         self.components.copy_(vectors * weights)
 
     def forward(self, views: Tensor, noise: Noise | None = None) -> tuple[Tensor, Tensor]:
-        """Return (loss, spread) of ``(2, batch, 1, points)`` views, each of which counts for itself.
+        """Return (loss, spread) of ``(2, batch, 1, points)`` views, which are independent samples.
 
         There is no dropout: ``noise`` is not used.
         """

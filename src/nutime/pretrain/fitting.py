@@ -19,14 +19,14 @@ from nutime.model.network import NuTimeNetwork
 from nutime.model.scalars import PiecewiseLinearEmbedding
 from nutime.model.windows import split_windows, window_statistics
 
-#: Series of a corpus that are looked at; they have 64,000 windows in the paper's network.
+#: Series sampled from a corpus; they have 64,000 windows in the paper's network.
 SAMPLE = 2000
-#: A range below this cannot be cut into bins.
-_SMALLEST = 1e-290
+#: A smaller range cannot be split into bins.
+_MIN_RANGE = 1e-290
 
 
 def needs_fitting(config: NuTimeConfig) -> bool:
-    """Whether a network of this kind takes anything from data."""
+    """Return whether a network has buffers to estimate from data."""
     binned = config.scalar_embedding in ("ple-q", "ple-t")
     return config.normalization == "zscore" or (
         binned and config.normalization in ("window", "instance+tokens") and config.embeds_scalars
@@ -49,8 +49,7 @@ def fit_to_series(network: NuTimeNetwork, series: Sequence[Array], targets: NDAr
     config, tokens = network.config, network.tokens
     resized = torch.from_numpy(resample(list(series), config.length)).double()
     if config.normalization == "zscore":
-        std = float(resized.std())
-        tokens.corpus_statistics.copy_(torch.tensor([float(resized.mean()), std or 1.0]))
+        tokens.corpus_statistics.copy_(torch.tensor([float(resized.mean()), float(resized.std()) or 1.0]))
         return
     whole = config.normalization != "window"
     statistics = window_statistics(resized if whole else split_windows(resized, config.window))
@@ -71,7 +70,7 @@ def quantile_edges(values: NDArray[np.float64], bins: int) -> NDArray[np.float64
 
 
 def tree_edges(values: NDArray[np.float64], targets: NDArray[np.intp], bins: int) -> NDArray[np.float64]:
-    """Return ``bins + 1`` increasing edges where a decision tree would cut to tell targets apart."""
+    """Return ``bins + 1`` increasing edges where a decision tree splits to separate targets."""
     from sklearn.tree import DecisionTreeClassifier
 
     tree = DecisionTreeClassifier(max_leaf_nodes=max(2, bins), random_state=0).fit(values[:, None], targets).tree_
@@ -80,14 +79,13 @@ def tree_edges(values: NDArray[np.float64], targets: NDArray[np.intp], bins: int
 
 
 def _increasing(edges: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Drop edges that are the same, and halve the widest bins until there are as many as asked for."""
+    """Drop equal edges, and halve the widest bins until there are ``count`` edges."""
     low, high = edges.min(), edges.max()
     size = max(abs(low), abs(high))
-    if high - low <= max(1e-9 * size, _SMALLEST):  # all values are one; let it lie in the middle of something
+    if high - low <= max(1e-9 * size, _MIN_RANGE):  # all values are equal: centre the bins on them
         return np.linspace(low - (0.5 * size or 0.5), high + (0.5 * size or 0.5), count)
     edges = np.unique(edges)
-    edges = edges[np.diff(edges, prepend=-np.inf) > 1e-12 * size]
-    edges = edges[:count]
+    edges = edges[np.diff(edges, prepend=-np.inf) > 1e-12 * size][:count]
     while len(edges) < count:
         widest = np.diff(edges).argmax()
         edges = np.insert(edges, widest + 1, (edges[widest] + edges[widest + 1]) / 2)

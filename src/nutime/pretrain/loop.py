@@ -42,7 +42,7 @@ from nutime.version import versions
 _DOCUMENT = "run.json"
 #: A spread below this is reported as collapse.
 COLLAPSE = 0.05
-#: Of the parameters of a run that are not integers.
+#: Valid values of the parameters of a run that are not integers.
 _INTERVALS = {
     "epochs": "(0, inf)",
     "learning_rate": "(0, inf)",
@@ -115,9 +115,7 @@ class PretrainConfig:
 
     def steps_for(self, corpus_size: int) -> int:
         """Return the number of steps of the run."""
-        if self.steps is not None:
-            return self.steps
-        return max(1, round(self.epochs * corpus_size / self.batch))
+        return self.steps or max(1, round(self.epochs * corpus_size / self.batch))
 
 
 @dataclass(frozen=True)
@@ -145,7 +143,7 @@ def pretrain(
     resume: bool = False,
     device: str | None = None,
     probe: Callable[[NuTimeNetwork], float] | None = None,
-    report: Callable[[StepMetrics], None] = lambda progress: None,
+    report: Callable[[StepMetrics], None] = lambda metrics: None,
     budget: int | None = None,
 ) -> bool:
     """Pretrain an encoder with BYOL, or distil one from a teacher.
@@ -154,10 +152,10 @@ def pretrain(
         corpus_path: a corpus folder.
         run: the run's folder; must not exist, unless ``resume`` is set.
         config: the recipe; a resumed run keeps its own.
-        resume: continue from the newest whole checkpoint (or begin, if there is none).
+        resume: continue from the newest undamaged checkpoint, or start if there is none.
         device: where to train; CUDA if there is one.
         probe: scores the encoder every ``probe_every`` steps.
-        report: called with the progress, in the first process only.
+        report: called with the metrics, in rank 0 only.
         budget: bytes the corpus may take on the device; a larger one is streamed.
 
     Returns:
@@ -178,6 +176,7 @@ def pretrain(
             fit_to_corpus(network, corpus, config.seed)
         model = _training_model(network, config, target)
         data = load_corpus(corpus, config.sampling, target, batch=config.batch, seed=config.seed, budget=budget)
+        stack.callback(data.close)
         settings = StepConfig(
             **{field.name: getattr(config, field.name) for field in dataclasses.fields(StepConfig)}
         )
@@ -200,10 +199,7 @@ def pretrain(
         elif isinstance(model, Distillation):
             data.prepare(0)
             model.fit(step.samples(_TEACHER_BATCHES))
-        try:
-            done = _train(step, data, config, steps, run if rank == 0 else None, stopping, probe, report)
-        finally:
-            data.close()
+        done = _train(step, data, config, steps, run if rank == 0 else None, stopping, probe, report)
         if rank == 0 and done == steps:
             network.save(run / "model")
         return done == steps
@@ -236,17 +232,17 @@ def _train(
         done += 1
         if done % config.log_every == 0 or done == steps:
             _refuse_non_finite(step, data)
-            progress = StepMetrics(
+            metrics = StepMetrics(
                 done, steps, float(step.loss), float(step.learning_rate), float(step.spread), timer.rate(done)
             )
             if probe and run and (done % config.probe_every < config.log_every or done == steps):
-                progress = dataclasses.replace(progress, probe=probe(step.model.network))
+                metrics = dataclasses.replace(metrics, probe=probe(step.model.network))
                 timer.restart(done)
-            if progress.spread < COLLAPSE:
-                warnings.warn(f"step {done}: spread {progress.spread:.3f}, embeddings collapse", stacklevel=2)
+            if metrics.spread < COLLAPSE:
+                warnings.warn(f"step {done}: spread {metrics.spread:.3f}, embeddings collapse", stacklevel=2)
             if log:
-                log.write(progress)
-                report(progress)
+                log.write(metrics)
+                report(metrics)
         stop = _agreed(stopping, done, step)
         if run and (done % config.checkpoint_every == 0 or stop or done == steps):
             saved = _save(run, step, done, saved, final=stop or done == steps)
@@ -329,13 +325,13 @@ class _Log:
         else:
             self._board = SummaryWriter(run / "tensorboard")
 
-    def write(self, progress: StepMetrics) -> None:
-        values = {name: value for name, value in dataclasses.asdict(progress).items() if value is not None}
+    def write(self, metrics: StepMetrics) -> None:
+        values = {name: value for name, value in dataclasses.asdict(metrics).items() if value is not None}
         self._file.write(json.dumps(values) + "\n")
         self._file.flush()
         if self._board:
             for name in values.keys() - {"step", "steps"}:
-                self._board.add_scalar(name, values[name], progress.step)
+                self._board.add_scalar(name, values[name], metrics.step)
 
     def close(self) -> None:
         self._file.close()

@@ -6,11 +6,11 @@ Test series are never used, so decisions may depend on it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from nutime.data.archives import bundled_sets, load_dataset
+from nutime.data.archives import Part, bundled_sets, load_dataset
 from nutime.encoder import NuTime
 from nutime.model.network import NuTimeNetwork
 
@@ -18,21 +18,14 @@ _MAX_SERIES = 400
 _FOLDS = 4
 
 
-class LabelledSet(NamedTuple):
-    """Series of a training split with their labels."""
-
-    X: Any
-    y: Any
-
-
-def probe_data(names: str) -> list[LabelledSet]:
+def probe_data(names: str) -> list[Part]:
     """Load training splits by name, comma-separated; ``bundled`` means the univariate sets aeon ships."""
     chosen = bundled_sets(channels=1) if names == "bundled" else names.split(",")
     splits = [load_dataset(name.strip(), split="train") for name in chosen]
-    return [LabelledSet(split.X[:_MAX_SERIES], split.y[:_MAX_SERIES]) for split in splits]
+    return [Part(split.X[:_MAX_SERIES], split.y[:_MAX_SERIES]) for split in splits]
 
 
-def linear_probe_on(sets: list[LabelledSet]) -> Callable[[NuTimeNetwork], float] | None:
+def linear_probe_on(sets: list[Part]) -> Callable[[NuTimeNetwork], float] | None:
     """Return a function that scores an encoder by the mean cross-validated accuracy over sets."""
     if not sets:
         return None

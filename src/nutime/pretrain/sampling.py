@@ -7,6 +7,7 @@ graphs stay valid. The seed alone determines which series are in which subset.
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
@@ -108,12 +109,11 @@ class StreamedCorpus:
         mean_length = sum(source.values for source in corpus.sources) / len(corpus)
         self._subset_series = max(1, int(subset_values / mean_length))
         self._steps_per_subset = max(1, self._subset_series // batch)
-        size = self._subset_series
         self.sampler = Sampler(
             FlatSeries(
                 torch.zeros(subset_values, device=device),
-                torch.zeros(size, dtype=torch.int64, device=device),
-                torch.ones(size, dtype=torch.int64, device=device),
+                torch.zeros(self._subset_series, dtype=torch.int64, device=device),
+                torch.ones(self._subset_series, dtype=torch.int64, device=device),
             ),
             torch.zeros(1, dtype=torch.int64, device=device),
             torch.ones(1, dtype=torch.int64, device=device),
@@ -131,13 +131,8 @@ class StreamedCorpus:
         if self._next is None or self._next[0] != subset:
             self._next = subset, self._thread.submit(self._gather, subset)
         gathered = self._next[1].result()
-        series = self.sampler.series
-        for place, new in (
-            (series.values, gathered.values),
-            (series.starts, gathered.starts),
-            (series.lengths, gathered.lengths),
-        ):
-            place[: len(new)].copy_(new, non_blocking=True)
+        for resident, new in zip(vars(self.sampler.series).values(), vars(gathered).values(), strict=True):
+            resident[: len(new)].copy_(new, non_blocking=True)
         self.sampler.count.fill_(len(gathered))
         self._current = subset
         self._next = subset + 1, self._thread.submit(self._gather, subset + 1)
@@ -177,6 +172,4 @@ def load_corpus(
 def _free_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    import os
-
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")

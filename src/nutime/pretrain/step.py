@@ -36,7 +36,7 @@ class StepConfig:
         batch: series per step, over all processes.
         smallest_crop: smallest share of a series that a view covers.
         weight_decay: of AdamW.
-        seed: of everything random.
+        seed: seeds all randomness.
         rescale: standard deviation of the random changes of a view's level and log scale.
         lengths: points of the views; each step draws one of them. Empty: the network's own length.
     """
@@ -194,10 +194,7 @@ def _compile_options(dim: int) -> dict[str, Any]:
 
 def _rescaled(views: Tensor, noise: Noise, strength: float) -> Tensor:
     """Change level and scale of every view at random, so that exact values do not reveal which views match."""
-    factor, shift = (strength * _normal(noise, site)[:, None] for site in (_FACTOR_SITE, _SHIFT_SITE))
-    return views * factor.exp() + shift * views.std(1, keepdim=True)
-
-
-def _normal(noise: Noise, site: int) -> Tensor:
-    drawn: Tensor = torch.special.ndtri(noise.uniform(site).clamp(1e-6, 1 - 1e-6)).float()
-    return drawn
+    uniform = (noise.uniform(site).clamp(1e-6, 1 - 1e-6) for site in (_FACTOR_SITE, _SHIFT_SITE))
+    factor, shift = (strength * torch.special.ndtri(draws).float()[:, None] for draws in uniform)
+    rescaled: Tensor = views * factor.exp() + shift * views.std(1, keepdim=True)
+    return rescaled

@@ -1,1 +1,1 @@
-"""Long recordings that nobody has cut: where they change, and where they are unlike themselves."""
+"""Long, unsegmented recordings: change points, anomalies, labelled intervals and similar stretches."""

@@ -465,13 +465,12 @@ class _Novelty:
     """Distances to the nearest of known windows in the space of their first principal components."""
 
     def __init__(self, rows: Float64, basis: Float64 | None = None, threshold: float = np.inf) -> None:
-        self.basis = basis[:_NOVELTY_COMPONENTS] if basis is not None else np.empty(0)
-        self.threshold = threshold
-        self.rows = rows[:, :_NOVELTY_COMPONENTS]
-        self.known = NearestNeighbors(n_neighbors=min(_NEIGHBOURS, len(rows)), algorithm="brute").fit(self.rows)
+        self.rows, self.threshold = rows, threshold
+        self.basis = np.empty(0) if basis is None else basis
+        self.known = NearestNeighbors(n_neighbors=min(_NEIGHBOURS, len(rows)), algorithm="brute").fit(rows)
 
     def distances(self, rows: Float64) -> Float64:
-        return np.asarray(self.known.kneighbors(rows[:, :_NOVELTY_COMPONENTS])[0].mean(1))
+        return np.asarray(self.known.kneighbors(rows)[0].mean(1))
 
 
 def _fit_ridge(gram: Float64, targets: Float64, weight: Float64) -> tuple[Float64, Float64]:

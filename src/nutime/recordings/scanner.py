@@ -57,8 +57,8 @@ _MIN_WINDOW, _MAX_WINDOW = 32, 256  # of the shortest window, where the period i
 _LONGEST = 1024  # points of the shortest window, where the period is longer
 _CHUNK_SIZE = 1024  # windows compared with the reference together
 _CHUNK_VALUES = 2**22  # of the differences from the nearest windows
-#: Standard deviations from the mean of the reference; farther points count as this far, so that the score of one
-#: wild value does not swallow the digits of others.
+#: Points are clipped to this many standard deviations from the mean of the reference: beyond, one extreme value
+#: would cost the other scores their precision.
 _MAX_DEVIATION = 1e4
 _CHUNK_POINTS = 2**16  # of a recording that are scored together
 
@@ -351,10 +351,11 @@ class _Stream:
     Attributes:
         received: points that arrived and are filled.
         first: the point with which ``values`` and ``sums`` begin.
-        values: standardised points of which scores are incomplete, ``(channels, n)``.
+        values: standardised points whose scores are incomplete, ``(channels, n)``.
         sums: for each window length, the summed scores of each channel and the number of windows, per point.
         n_windows: windows of each length already scored.
-        pending: points since the first missing value of which the end is not known.
+        pending: points from the start of a gap that has not ended yet.
+        last: the last filled point, from which a gap is interpolated.
     """
 
     def __init__(self, scanner: NuTimeScanner, *, itself: bool = False) -> None:
@@ -452,7 +453,7 @@ def _start(index: int | Indices, size: int) -> Any:
 
 def _regular_starts(first: int, last: int, size: int) -> Indices:
     """Return the beginnings, up to ``last``, of the windows from index ``first`` on."""
-    count = max(0, last // max(1, size // _OVERLAP) + 1 - first) if last >= 0 else 0
+    count = max(0, last // max(1, size // _OVERLAP) + 1 - first)
     starts: Indices = _start(np.arange(first, first + count), size)
     return starts[starts <= last]
 

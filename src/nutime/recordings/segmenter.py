@@ -117,7 +117,8 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
         if length < 4 * MIN_WINDOW:
             raise ValueError(f"a recording needs at least {4 * MIN_WINDOW} points, got {length}")
         self.window_ = choose_window(self.window, recording, MIN_WINDOW, length // 8)
-        centres = _grid(length, self.n_windows)
+        n_windows = min(self.n_windows, length // 2)
+        centres = ((np.arange(n_windows) + 0.5) * length / n_windows).astype(np.intp)  # of equal stretches
         encoder = None if self.encoder is None else load_encoder(self.encoder, self.device)
         links = _links(encoder, recording, centres, self.window_)
         cuts = self._cuts(links)
@@ -148,12 +149,6 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"n_change_points must be None or from 0 to {n_windows // 2 - 1}, got {count!r}")
         self.association_, cuts = _best_cuts(links, count, min(min_segment, n_windows // (count + 1)))
         return cuts[count]
-
-
-def _grid(length: int, n_windows: int) -> Indices:
-    """Return the centres of equal stretches."""
-    n_windows = min(n_windows, length // 2)
-    return ((np.arange(n_windows) + 0.5) * length / n_windows).astype(np.intp)
 
 
 def _links(encoder: NuTime | None, recording: Float64, centres: Indices, window: int) -> Float64:

@@ -104,7 +104,9 @@ class Service:
     def __init__(self, models: Mapping[str, Any], limits: Limits) -> None:
         self.limits = limits
         self.requests = 0
-        self.metrics = Metrics(lambda: self.requests, lambda: sum(map(_waiting, self.models.values())))
+        self.metrics = Metrics(
+            lambda: self.requests, lambda: sum(model.batcher.waiting_series for model in self.models.values())
+        )
         self.models = {name: ServedModel(model, name, limits, self.metrics) for name, model in models.items()}
         self._decoders = ThreadPoolExecutor(_DECODER_THREADS, "decode")
 
@@ -183,12 +185,8 @@ class Service:
         return await loop.run_in_executor(self._decoders, encode, {**kept, **results}, content_type)
 
 
-def _waiting(model: ServedModel) -> int:
-    return model.batcher.waiting_series
-
-
 class _Guard:
-    """ASGI middleware: refuses requests by the access rules, adds headers, and ends responses nobody reads."""
+    """ASGI middleware: refuses requests by the access rules, adds headers and limits the time of each send."""
 
     def __init__(self, app: ASGIApp, access: Access, seconds: float) -> None:
         self._app = app

@@ -107,7 +107,7 @@ class Batcher:
         for job in self._waiting:
             if job.result.done():  # cancelled
                 continue
-            fits = size + len(job.series) <= self._max_series and job.kind == batch[0].kind if batch else True
+            fits = not batch or (size + len(job.series) <= self._max_series and job.kind == batch[0].kind)
             (batch if fits else rest).append(job)
             size += len(job.series) if fits else 0
         self._waiting = rest

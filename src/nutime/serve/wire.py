@@ -79,9 +79,8 @@ def _decode_json(body: bytes, limits: Limits) -> Inputs:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:  # invalid UTF-8 is a ValueError too
         raise MalformedError(f"the body is not JSON: {error}") from None
-    given, names = (
-        (document.get("series"), document.get("channels")) if isinstance(document, dict) else (None, None)
-    )
+    document = document if isinstance(document, dict) else {}
+    given, names = document.get("series"), document.get("channels")
     if not isinstance(given, list):
         raise ValueError(expected)
     if "channels" in document and not (
@@ -210,4 +209,4 @@ def _arrow_column(column: NDArray[Any]) -> Any:
 
     if column.ndim == 1:
         return pa.array(column)
-    return pa.FixedSizeListArray.from_arrays(np.ascontiguousarray(column).ravel(), column.shape[1])
+    return pa.FixedSizeListArray.from_arrays(column.ravel(), column.shape[1])

@@ -152,7 +152,7 @@ def smooth(rng: Rng, n: int, t: Floats, shortest: float = 0.003) -> Floats:
 
 
 def matern(rng: Rng, n: int, t: Floats) -> Floats:
-    """A Matérn kernel of random order, from pink noise (0) over Ornstein–Uhlenbeck (½) to nearly smooth."""
+    """A Matérn kernel of random order, from pink noise (0) through Ornstein–Uhlenbeck (½) to nearly smooth."""
     width, order = log_between(rng, n, 0.003, 1), between(rng, n, -0.2, 3)
     return _shape_noise(rng, n, t, lambda f: (1 + (2 * np.pi * f * width) ** 2) ** -(order + 0.5))
 

@@ -22,7 +22,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from nutime.data.archives import ARCHIVE, EXTENSIONS, find_set, load_dataset, sublist
-from nutime.data.corpus.store import CORPUS_INDEX, Corpus, PathLike, Source
+from nutime.data.corpus.store import CORPUS_INDEX, Corpus, CorpusSource, PathLike
 from nutime.data.formats.arrays import read_npz
 from nutime.data.formats.read import FORMATS, TABLES, is_many, is_series_file, read_records, series_suffix
 from nutime.data.formats.source import InputFile, ReadOptions
@@ -87,7 +87,7 @@ def find_splits(
             raise ValueError(f"{source}: nothing to train on; it holds {holds}")
         found |= {split.place: split for split in splits}
     home = data_dir or os.environ.get("NUTIME_DATA")
-    beside = _of_path(Path(home).expanduser()) if home else ()
+    beside = _of_path(Path(home).expanduser(), {}) if home else ()
     found |= {split.place: split for split in beside if split.held_out}
     return list(found.values())
 
@@ -95,8 +95,7 @@ def find_splits(
 def _of_source(
     source: PathLike, data_dir: PathLike | None, labels: PathLike | None, options: ReadOptions
 ) -> Iterator[SourceSplit]:
-    is_pattern = any(character in os.fspath(source) for character in "*?[")
-    if is_many(source) and (is_pattern or labels is not None):
+    if is_many(source) and (labels is not None or not Path(source).is_dir()):
         records = partial(read_records, source, labels=labels, **options)
         return iter([SourceSplit(str(source), str(source), False, lambda: _values(records()))])
     if not isinstance(source, str):
@@ -131,19 +130,19 @@ def _read_set(key: str, split: str, data_dir: PathLike | None) -> Array:
     return load_dataset(key, split=split, data_dir=data_dir).X
 
 
-def _of_path(path: Path, options: ReadOptions | None = None) -> Iterator[SourceSplit]:
+def _of_path(path: Path, options: ReadOptions) -> Iterator[SourceSplit]:
     if not path.exists():
         raise ValueError(f"{path}: no such file or folder")
     if (path / CORPUS_INDEX).is_file():
         return _of_corpus(path)
-    return _of_folder(path, options or {}) if path.is_dir() else _of_file(path, PurePosixPath(), options or {})
+    return _of_folder(path, options) if path.is_dir() else _of_file(path, PurePosixPath(), options)
 
 
 def _of_corpus(path: Path) -> Iterator[SourceSplit]:
     """List the sources of a corpus: one corpus may be merged into another."""
     corpus = Corpus.open(path)
 
-    def read(source: Source) -> Iterator[Array]:
+    def read(source: CorpusSource) -> Iterator[Array]:
         for first in range(source.first, source.first + source.count, _CHUNK_SIZE):
             last = min(first + _CHUNK_SIZE, source.first + source.count)
             part = corpus.take(slice(first, last))

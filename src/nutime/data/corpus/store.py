@@ -47,7 +47,7 @@ _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
 @dataclass(frozen=True)
-class Source:
+class CorpusSource:
     """The origin of ``count`` series, from index ``first`` on, with ``values`` points in total."""
 
     name: str
@@ -82,7 +82,7 @@ class Corpus:
 
     def __init__(self, path: Path, index: dict[str, Any]) -> None:
         self.path = path
-        self.sources = tuple(Source(**source) for source in index["sources"])
+        self.sources = tuple(CorpusSource(**source) for source in index["sources"])
         self._shards = tuple(_Shard(**shard) for shard in index["shards"])
         self._index = index
         if not self._shards or len(self) != sum(source.count for source in self.sources):
@@ -219,7 +219,7 @@ class CorpusWriter:
         self._buffer = np.empty(max(1, shard_bytes // 4), np.float32)
         self._filled = 0
         self._pending: list[int] = []  # lengths of the series in the buffer
-        self._sources: list[Source] = []
+        self._sources: list[CorpusSource] = []
         self._shards: list[_Shard] = []
         self._lengths: Counter[int] = Counter()
         self._scales: Counter[float] = Counter()
@@ -260,7 +260,7 @@ class CorpusWriter:
             self._append(one, f"{name}: series {index}")
             count, values = count + 1, values + one.size
         if count:
-            self._sources.append(Source(name, first, count, values))
+            self._sources.append(CorpusSource(name, first, count, values))
 
     def note(self, **facts: Any) -> None:
         """Add facts, as JSON values, to what ``Corpus.describe`` returns."""

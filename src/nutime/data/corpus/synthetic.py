@@ -36,7 +36,7 @@ Operator: TypeAlias = Callable[[Rng, Floats, Floats], Floats]
 #: Changes a set of standardised series.
 Effect: TypeAlias = Callable[[Rng, Floats], Floats]
 
-#: Series per batch; a seed defines series only together with it, hence not an option.
+#: Series per batch; a seed defines series only together with it, so it is not an option.
 BATCH = 256
 
 
@@ -180,8 +180,8 @@ def lag(rng: Rng, series: Floats) -> Floats:
     turn = 2 * np.pi * frequency * log_between(rng, n, 0.003, 0.1)
     response = pick(rng, 1 / (1 + 1j * turn), np.exp(-0.5 * turn**2))
     before = (size - length) // 2  # constant padding, or the two ends would blur into each other
-    rested = np.pad(series, ((0, 0), (before, size - length - before)), mode="edge")
-    return np.fft.irfft(np.fft.rfft(rested) * response, size)[:, before : before + length]
+    padded = np.pad(series, ((0, 0), (before, size - length - before)), mode="edge")
+    return np.fft.irfft(np.fft.rfft(padded) * response, size)[:, before : before + length]
 
 
 def add_noise(rng: Rng, series: Floats) -> Floats:

@@ -28,7 +28,7 @@ _SERIES_KEY = re.compile(r"X(_\w+)?")
 _MAX_HEADER = 2**10  # bytes; a header may claim 4 GiB, and numpy needs seconds to parse one of 9000 blanks
 _MAX_NAME = 2**9
 _TORCH_MAGIC = 0x1950A86A20F9469CFC6C  # begins a file of the older torch format
-_MAX_PLAIN_INTEGER = 2**12  # larger integers of a pickle are sizes, which no file has beyond its own
+_MAX_PLAIN_INTEGER = 2**12  # larger integers in a pickle are sizes, which cannot exceed that of the file
 #: What a pickle of tensors may name; torch itself permits types that allocate any amount of memory.
 _PICKLE_GLOBAL = re.compile(
     r"torch (\w+Storage|device)|torch\._utils _rebuild_(tensor|tensor_v2|parameter)|collections OrderedDict"

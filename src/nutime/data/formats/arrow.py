@@ -33,7 +33,7 @@ def read_parquet(source: InputFile) -> Iterator[Record]:
 
 @contextmanager
 def open_parquet(source: InputFile, stream: Any) -> Iterator[Any]:
-    """Open a parquet file, once it is known that it does not expand as a bomb does."""
+    """Open a parquet file, after checking that it is not a decompression bomb."""
     import pyarrow.parquet as pq
     from pyarrow import types
 

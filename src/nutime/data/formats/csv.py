@@ -47,13 +47,10 @@ def read_csv(source: InputFile) -> Iterator[Record]:
     if not is_header:
         head.insert(0, first)
     rows = chain(head, rows)
-    if source.is_recording and len(head) == 1 and layout.time is None:
-        return _wide_records(source, layout, rows)
-    return (
-        _long_records(source, layout, rows, int(is_header))
-        if layout.is_long
-        else _wide_records(source, layout, rows)
-    )
+    is_row = source.is_recording and len(head) == 1 and layout.time is None
+    if layout.is_long and not is_row:
+        return _long_records(source, layout, rows, int(is_header))
+    return _wide_records(source, layout, rows)
 
 
 def _long_records(
@@ -164,8 +161,8 @@ def _has_names(source: InputFile, row: list[str]) -> bool:
 
     Names and numbers together are column names if the user chose one of the names; if the numbers count the
     columns, as pandas does, and every name has a role; or if a name has a role and is not the label of a series:
-    it is not alone in the first cell, or the numbers are in order, as wavelengths are. A typing error in the first
-    series must not make a header of it.
+    it is not alone in the first cell, or the numbers are in order, as wavelengths are. A typo in the first series
+    must not turn it into a header.
     """
     cells = [cell.strip().lower() for cell in row]
     options = [source.label_column, source.id_column, source.time_column, *(source.channel_columns or ())]

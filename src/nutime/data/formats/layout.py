@@ -160,11 +160,6 @@ class TableLayout:
         source.check_text(len(text))
         return text
 
-    @property
-    def channel_names(self) -> list[str] | None:
-        """The names of the channels of a long table."""
-        return self.names if self.is_long else None
-
 
 def _chosen_roles(
     source: InputFile, width: int, names: Sequence[str] = ()
@@ -230,7 +225,7 @@ def join_points(
             with source.naming(None if identity is None else f"series {quote(identity)}"):
                 parsed = parse_times(times, source.day_first, source.time_report)
                 grid, array = to_grid(parsed, array, source.freq, source.time_report)
-        yield Record(np.ascontiguousarray(array), label, identity, layout.channel_names, times=grid)
+        yield Record(np.ascontiguousarray(array), label, identity, layout.names, times=grid)
 
 
 def _parsed(source: InputFile, cell: Any) -> Any:

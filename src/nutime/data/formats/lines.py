@@ -170,7 +170,7 @@ def read_arff(source: InputFile) -> Iterator[Record]:
 
 
 def _arff_header(source: InputFile, lines: Iterator[str]) -> tuple[_Header, bool]:
-    """Return what the attributes header, and whether the values are one relational attribute."""
+    """Return what the header declares, and whether the values are one relational attribute."""
     header = _Header(equal_length=True)
     relational = within = False
     values = 0

@@ -202,12 +202,7 @@ def _stream(
         raise FormatError(f"{path}: a file of labels is for a folder or a pattern of files; name the label column")
     else:
         source = InputFile(Path(path), split, time_report=report, notes=notes, **options)
-        suffix = ".csv" if source.path == STDIN else series_suffix(path)
-        if suffix is None:
-            raise FormatError(f"{path}: unknown suffix; expected one of {', '.join(FORMATS)}")
-        if any(value is not None for value in options.values()) and suffix not in TABLES:
-            raise FormatError(f"{path}: has no columns to choose from; only {', '.join(TABLES)} files have")
-        records = _checked(source, FORMATS[suffix])
+        records = _checked(source, _reader_of(path, options))
     return with_notes(records, report, notes)
 
 
@@ -233,6 +228,17 @@ def series_suffix(path: _PathLike) -> str | None:
     return next((suffix for suffix in FORMATS if name.endswith(suffix)), None)
 
 
+def _reader_of(path: _PathLike, options: ReadOptions, *, is_recording: bool = False) -> _Reader:
+    """Return the reader of a file; that of a recording reads any text with columns as a table."""
+    suffix = ".csv" if Path(path) == STDIN else series_suffix(path)
+    if suffix is None:
+        raise FormatError(f"{path}: unknown suffix; expected one of {', '.join(FORMATS)}")
+    is_text_table = is_recording and suffix.removesuffix(".gz") in (".tsv", ".txt")
+    if any(value is not None for value in options.values()) and not (is_text_table or suffix in TABLES):
+        raise FormatError(f"{path}: has no columns to choose from; only {', '.join(TABLES)} files have")
+    return read_csv if is_text_table else FORMATS[suffix]
+
+
 def _checked(source: InputFile, reader: _Reader) -> Iterator[Record]:
     """Yield the records of a reader; a file that cannot be opened, or is empty, is an error too."""
     empty = True
@@ -248,7 +254,7 @@ def _checked(source: InputFile, reader: _Reader) -> Iterator[Record]:
 
 
 def read_rows(path: _PathLike) -> tuple[InputFile, list[list[str]]]:
-    """Return a CSV of labels or intervals as a file, for errors, and its rows of cells without blank ones."""
+    """Return the file of a CSV of labels or intervals, for error messages, and its rows that are not blank."""
     source = InputFile(Path(path))
     try:
         source.check_regular()
@@ -299,13 +305,7 @@ def _read_recording(
     source = InputFile(
         path, is_recording=True, ignores_labels=ignores_labels, time_report=report, notes=notes, **options
     )
-    suffix = ".csv" if path == STDIN else series_suffix(path)
-    if suffix is None:
-        raise FormatError(f"{path}: unknown suffix; expected one of {', '.join(FORMATS)}")
-    is_table = suffix.removesuffix(".gz") in (".csv", ".tsv", ".txt")
-    if not (is_table or suffix in TABLES) and any(value is not None for value in options.values()):
-        raise FormatError(f"{path}: has no columns to choose from; only {', '.join(TABLES)} files have")
-    return _checked(source, read_csv if is_table else FORMATS[suffix])
+    return _checked(source, _reader_of(path, options, is_recording=True))
 
 
 def _aligned(path: Path, first: Record, record: Record) -> Record:

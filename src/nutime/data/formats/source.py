@@ -199,7 +199,7 @@ class InputFile:
         where: str = "",
         columns: Sequence[str] | None = None,
     ) -> Array:
-        """Parse the cells of one line; a cell is NaN if it is in ``missing``, blanks and case aside."""
+        """Parse the cells of one line; a cell is NaN if it is in ``missing``, ignoring blanks and case."""
         try:
             values = np.fromiter(map(float, cells), np.float64, len(cells))
         except ValueError:

@@ -1,5 +1,5 @@
-// Rings around the chosen series and its neighbours, in a picture of their own above the map: points drawn by
-// the graphics card would cover marks of the map itself, and to move those would draw all points again.
+// Rings around the chosen series and its neighbours, in an SVG of their own above the map: WebGL points would
+// cover marks of the map itself, and moving those would redraw all points.
 const SVG = "http://www.w3.org/2000/svg";
 let marks = [];
 
@@ -43,7 +43,7 @@ window.dash_clientside.explore = {
   selected: (data, key) => (data?.points?.length ? [key, data.points.map((point) => point.customdata)] : null),
 };
 
-// dcc.Upload drops a file above its size limit without a word; this says why, and what to do instead.
+// dcc.Upload silently drops a file above its size limit; show why, and what to do instead.
 for (const event of ["drop", "change"]) {
   document.addEventListener(
     event,

@@ -1,11 +1,11 @@
 // The labelling page: keys and buttons become one action at a time, about the series that is shown. Keys pressed
 // before the page has confirmed the last action are ignored: they were meant for a series not yet seen.
-const PATIENCE_MS = 10_000; // after which a lost response no longer blocks the page
+const TIMEOUT_MS = 10_000; // after which a lost response no longer blocks the page
 let pendingSince = 0;
 
 function act(action) {
   const shown = document.getElementById("shown")?.dataset.series;
-  if (!shown || Date.now() - pendingSince < PATIENCE_MS) return;
+  if (!shown || Date.now() - pendingSince < TIMEOUT_MS) return;
   pendingSince = Date.now();
   document.body.classList.add("pending");
   const data = { series: Number(shown), ...action, at: pendingSince };
@@ -15,7 +15,7 @@ function act(action) {
 window.dash_clientside = window.dash_clientside ?? {};
 window.dash_clientside.labelling = {
   confirmed(at) {
-    if (Number(at) < pendingSince) return; // an update in between
+    if (Number(at) < pendingSince) return; // an update that does not include the action
     pendingSince = 0;
     document.body.classList.remove("pending");
   },
