@@ -148,8 +148,11 @@ def test_a_frame_with_times_is_one_series_and_with_ids_one_per_id(frame_of):
 
 
 def test_a_pandas_series_with_dates_is_put_on_the_grid():
-    series = pd.Series([1.0, 2.0, 3.0, 6.0], index=[*DAYS[:3], pd.Timestamp("2024-01-06")])
-    assert as_series([series])[0].tolist() == [[1, 2, 3, 4, 5, 6]]
+    dates = pd.DatetimeIndex([*DAYS[:3], pd.Timestamp("2024-01-06")])
+    for index in (dates, dates - dates[0]):
+        series = pd.Series([1.0, 2.0, 3.0, 6.0], index=index)
+        for X in (series, [series]):
+            assert as_series(X)[0].tolist() == [[1, 2, 3, 4, 5, 6]]
 
 
 def test_one_line_says_what_was_done_to_the_times(caplog):

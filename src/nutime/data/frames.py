@@ -142,7 +142,7 @@ def read_recordings(items: Iterable[Any], ids: list[str] | None, freq: str | flo
     times: list[Times] = []
     own_ids: list[str] = []
     for index, item in enumerate(items):
-        if not is_frame(item) and not _has_time_index(item):
+        if not is_frame(item) and not has_time_index(item):
             values.append(item)
             continue
         try:
@@ -248,8 +248,8 @@ def _as_times(time: Any, report: TimeReport) -> Times:
     return parse_times(array.tolist(), report=report)
 
 
-def _has_time_index(item: Any) -> bool:
-    """Whether an item is a pandas Series indexed by time."""
+def has_time_index(item: Any) -> bool:
+    """Whether an object is a pandas Series indexed by time."""
     return hasattr(item, "iloc") and item.ndim == 1 and _is_temporal(item.index)
 
 
@@ -414,7 +414,7 @@ def _read_long(table: _Table, freq: str | float | None) -> RawSeries:
 
 def _read_recording(frame: Any, freq: str | float | None, report: TimeReport) -> RawSeries:
     """Read a frame that is a single series."""
-    if _has_time_index(frame):
+    if has_time_index(frame):
         grid, values = _on_grid(_index_times(frame.index, report), as_array(frame)[None], freq, report)
         return RawSeries([values], times=[grid])
     table = _Table(frame)

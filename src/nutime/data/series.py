@@ -38,6 +38,7 @@ from nutime.data.frames import (
     RawSeries,
     as_array,
     as_floats,
+    has_time_index,
     holds_series,
     is_frame,
     is_groupby,
@@ -200,7 +201,7 @@ def _read(X: Any, freq: str | float | None) -> SeriesSet:
         raw = read_frame(X, freq)
     elif hasattr(X, "iloc") and X.ndim == 1 and X.dtype == object:  # a pandas Series of series
         raw = read_recordings(list(X), None, freq)
-    elif hasattr(X, "iloc") and X.ndim == 1 and type(X.index).__name__ in ("DatetimeIndex", "PeriodIndex"):
+    elif has_time_index(X):
         raw = read_recordings([X], None, freq)
     else:
         raw = _read_array(as_array(X))
