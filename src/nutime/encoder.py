@@ -42,7 +42,8 @@ _MIN_TOKENS = 32  # per batch: smaller matrix products take another path and dif
 _MAX_SIZE = 2**14  # of config values that the shapes of the weights do not confirm
 _WEIGHTS, _CONFIG, _DECODER = "model.safetensors", "config.json", "decoder.safetensors"
 _initialisation = RLock()
-_CONVOLVED = 2**12  # points convolved at a time: few, so that the responses of all kernels stay in the cache
+#: Points convolved at a time: on a CPU few, so that the responses of all kernels stay in the cache.
+_CONVOLVED_CPU, _CONVOLVED_GPU = 2**12, 2**14
 _log = logging.getLogger("nutime")
 
 
@@ -126,7 +127,7 @@ class NuTime(NuTimeNetwork):
         """Return the features of random convolutions."""
         points, kernels = reading.convolved, random_kernels(len(series[0]), reading.groups)
         scales = torch.tensor(reading.scales, dtype=torch.float64, device=self.device) if reading.scales else None
-        chunks = -(-len(series) * points // _CONVOLVED)
+        chunks = -(-len(series) * points // (_CONVOLVED_CPU if self.device.type == "cpu" else _CONVOLVED_GPU))
         parts, size = [], -(-len(series) // chunks)
         for start in range(0, len(series), size):
             batch = torch.from_numpy(resample(series[start : start + size], points))
