@@ -470,6 +470,17 @@ def test_labels_needed_are_interpolated_between_the_numbers_simulated():
     assert labels_needed(simulation([0.5, 0.6, 0.7, 0.8], [0.95, 1, 1, 1]), "random") == 16
 
 
+def test_notes_beside_results_are_of_these_results_alone(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "a" / "notes.json").write_text(json.dumps({OURS[0].protocol: "Read twice."}))
+    reports = [
+        write_report([write(tmp_path / name / "r.jsonl", OURS)], tmp_path / name).markdown.read_text("utf-8")
+        for name in ("a", "b")
+    ]
+    assert ["Read twice." in text for text in reports] == [True, False]
+
+
 def test_the_command_writes_both_and_prints_their_paths(tmp_path):
     app = typer.Typer()
     app.command()(bench_report.report)

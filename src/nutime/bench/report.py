@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -67,11 +68,7 @@ _HALVES = (
     "The settings of nutime's methods were chosen on the first half of the recordings, by name: the second half "
     "is the number to quote. Published results are on the same recordings."
 )
-_EARLIER = "the weights that nutime-base had before (commit 44374aa)"
 NOTES = {
-    "fewshot": f"Run with {_EARLIER}.",
-    "clustering": f"Run with {_EARLIER}.",
-    "anomaly": f"Run with {_EARLIER}.",
     "impute": "Standardised values of the last 20 %; blocks of 8, 24 and 48 points are hidden, the same for all.",
     "forecast": "The corpus of the shipped encoders has the pasts of M4 Weekly, and whole series of M4 Hourly, "
     "with these futures; that of the decoder has neither. OWA: sMAPE and MASE relative to Naive2. ETTh1: 96 "
@@ -82,14 +79,10 @@ NOTES = {
         "MSL channels, without labels, are also among the series that an encoder may have been pretrained on. "
         f"{_HALVES}"
     ),
-    "probe": "The paper never freezes its encoder: its column here was fine-tuned and is not directly comparable. "
-    "Beside the embedding, nutime-base and nutime-small have random convolutions and decision trees; nutime-paper "
-    "and random, run earlier, have neither. The test splits have been read ten times for nutime-base.",
-    "finetune": "The test splits have been read for eight recipes in all, each chosen inside the training splits. "
-    f"Results under `paper` are of {_EARLIER}.",
-    "uea": "The test splits have been read ten times in all; recipes were chosen inside the training splits. "
-    f"Results under `paper` are of {_EARLIER}.",
+    "probe": "The paper never freezes its encoder: its column here was fine-tuned and is not directly comparable.",
 }
+#: Beside a file of results: notes by protocol that hold for these results alone.
+_OWN_NOTES = "notes.json"
 SELECTION_NOTES = (
     "`honest`: nothing was chosen on test data. The default everywhere, and the number to quote.",
     "`paper`: the best epoch on the test set, as reported by the authors' released code for archives without a "
@@ -139,19 +132,33 @@ def write_report(
 ) -> Written:
     """Read files of results; write ``report.html``, ``report.md`` and its ``figures`` into ``folder``.
 
+    A ``notes.json`` beside a file of results has notes that hold for these results alone, by protocol.
     ``labelling`` is a file of ``benchmarks/active_labelling.py``, ``scaling`` of ``benchmarks/classify_cpu.py``.
     """
+    files = [Path(path) for path in paths]
+    notes: dict[str, str] = {}
+    for beside in (file.with_name(_OWN_NOTES) for file in files):
+        if beside.is_file():
+            notes |= json.loads(beside.read_text("utf-8"))
     simulations = json.loads(labelling.read_text("utf-8")) if labelling else {}
     measured = read_scaling(scaling) if scaling else []
-    return Written(*build_report(read_results(paths), simulations, measured).write(folder, "report"))
+    return Written(*build_report(read_results(files), simulations, measured, notes).write(folder, "report"))
 
 
 def build_report(
     results: list[Result],
     simulations: Mapping[str, Simulation] | None = None,
     measured: Sequence[Measured] = (),
+    notes: Mapping[str, str] = MappingProxyType({}),
 ) -> Page:
-    """Return the report; ``simulations`` of labelling by data set, times ``measured`` by the size of the data."""
+    """Return the report.
+
+    Args:
+        results: of any protocols.
+        simulations: of labelling, by data set.
+        measured: times by the size of the data.
+        notes: on these results, by protocol; they follow those on the protocol.
+    """
     unknown = sorted({result.protocol for result in results} - set(published.PROTOCOLS))
     if unknown:
         raise ValueError(
@@ -165,8 +172,8 @@ def build_report(
         if not any(result.protocol == protocol for result in results):
             continue
         page.add(f"## {TITLES[protocol]}")
-        if protocol in NOTES:
-            page.add(NOTES[protocol])
+        if texts := [source[protocol] for source in (NOTES, notes) if protocol in source]:
+            page.add(" ".join(texts))
         for selection in SELECTIONS:
             if select(results, protocol, selection):
                 page.add(f"### Protocol {protocol} `{selection}`")
