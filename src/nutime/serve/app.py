@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nutime.access import LOOPBACK, Access, Refusal
 from nutime.batch.apply import result_columns
 from nutime.batch.results import Results
-from nutime.data.series import Array, SeriesSet, align, as_series
+from nutime.data.series import Array, SeriesSet, read_input
 from nutime.encoder import NuTime
 from nutime.serve.batching import Batcher
 from nutime.serve.limits import Limits
@@ -90,8 +90,7 @@ class ServedModel:
         if self.channels not in (None, channels):
             raise ValueError(f"the series have {channels} channel(s), the model expects {self.channels}")
         named = SeriesSet(inputs.series, channel_names=inputs.channel_names, feature_names=inputs.feature_names)
-        names = {"channel_names": self.channel_names, "feature_names": self.feature_names}
-        return as_series(align(named, **names).series)
+        return read_input(named, channel_names=self.channel_names, feature_names=self.feature_names).series
 
     def _predict(self, series: list[Array]) -> Results:
         self._metrics.batches.inc()
