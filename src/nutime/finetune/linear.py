@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -251,13 +250,18 @@ def fit_logistic(
         probabilities = log_probabilities.exp()
         return value, gradient(rows, (probabilities - one_hot) * weights) + penalty * coef, probabilities
 
-    def times_hessian(probabilities: Tensor, damping: Tensor, direction: Tensor) -> Tensor:
-        change = logits(rough_rows, direction)
-        # Relative to the most probable class: where its probability is nearly 1, little is lost by rounding.
-        change = change - change.gather(-1, probabilities.argmax(-1, keepdim=True))
-        change = change - (probabilities * change).sum(-1, keepdim=True)
-        errors = rough_weights * probabilities * change
-        return gradient(rough_rows, errors) + (rough_penalty + damping) * direction
+    def hessian(probabilities: Tensor, damping: Tensor) -> Callable[[Tensor], Tensor]:
+        most_probable = probabilities.argmax(-1, keepdim=True)
+        curvature, diagonal = rough_weights * probabilities, rough_penalty + damping
+
+        def multiply(direction: Tensor) -> Tensor:
+            change = logits(rough_rows, direction)
+            # Relative to the most probable class: where its probability is nearly 1, little is lost by rounding.
+            change = change - change.gather(-1, most_probable)
+            change = change - (probabilities * change).sum(-1, keepdim=True)
+            return gradient(rough_rows, curvature * change) + diagonal * direction
+
+        return multiply
 
     def preconditioner(probabilities: Tensor, damping: Tensor) -> Callable[[Tensor], Tensor]:
         variance = (rough_weights * probabilities * (1 - probabilities)).sum(1, keepdim=True)
@@ -277,7 +281,7 @@ def fit_logistic(
     if start is not None:
         slopes = axes.mT @ start[0].mT if few else start[0].mT
         coef = torch.cat([slopes, start[1][:, None]], dim=1)
-    coef = _minimise(loss, times_hessian, preconditioner, coef, tolerance, weights.sum(1, keepdim=True))
+    coef = _minimise(loss, hessian, preconditioner, coef, tolerance, weights.sum(1, keepdim=True))
     slopes = axes @ coef[:, :-1] if few else coef[:, :-1]
     intercepts = coef[:, -1] - coef[:, -1].mean(-1, keepdim=True)  # without penalty, their mean is free
     return slopes.mT, intercepts
@@ -335,7 +339,7 @@ def fit_ridge(rows: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, T
 
 def _minimise(
     loss: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]],
-    times_hessian: Callable[[Tensor, Tensor, Tensor], Tensor],
+    hessian: Callable[[Tensor, Tensor], Callable[[Tensor], Tensor]],
     preconditioner: Callable[[Tensor, Tensor], Callable[[Tensor], Tensor]],
     x: Tensor,
     tolerance: float,
@@ -345,7 +349,7 @@ def _minimise(
 
     Args:
         loss: returns values ``(problems, 1, 1)``, gradients of the shape of ``x``, and probabilities.
-        times_hessian: multiplies by the Hessian at these probabilities, plus a diagonal.
+        hessian: returns a function that multiplies by the Hessian at these probabilities, plus a diagonal.
         preconditioner: returns a function that divides by about this matrix.
         x: where to begin.
         tolerance: largest absolute gradient at which a problem is solved, in its ``unit``; of a hard one at least
@@ -363,7 +367,7 @@ def _minimise(
         # Where probabilities are nearly 0 or 1, there is hardly any curvature: the damping limits the step.
         at = probabilities.float(), (gradient.abs() / _LONGEST_STEP).float()
         right = torch.where(active, gradient, 0).float()
-        direction, used = _solve(partial(times_hessian, *at), preconditioner(*at), right)
+        direction, used = _solve(hessian(*at), preconditioner(*at), right)
         direction, products = direction.double(), products + used
         slope, length = _dot(gradient, direction), torch.ones_like(value)
         for _ in range(_MAX_HALVINGS):

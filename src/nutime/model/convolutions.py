@@ -66,16 +66,19 @@ def convolve(series: Tensor, kernels: Sequence[Tensor], scales: Tensor | None = 
     shape = shape.transpose(0, 1)  # (channels, batch, points): one matrix product for the whole batch
     batch, points = shape.shape[1:]
     features = []
+    # Every dilation computes in the same memory: new pages would take longer than the arithmetic.
+    responses, is_highest = shape.new_empty(2, len(kernels[0]), batch * points)
+    is_highest = is_highest.view(-1, _KERNELS, batch, points)
     for matrix, dilation in zip(kernels, _dilations(points), strict=False):
         padded = F.pad(shape, (_TAPS // 2 * dilation, _TAPS // 2 * dilation))
         shifted = torch.cat([padded[..., tap * dilation : tap * dilation + points] for tap in range(_TAPS)])
         # A matrix product, since torch.conv1d is rounded to TF32 on CUDA.
-        responses = matrix.to(shape.device) @ shifted.flatten(1)
-        responses = responses.view(-1, _KERNELS, batch, points)
-        highest, lowest = responses.amax(1, keepdim=True), responses.amin(1, keepdim=True)
-        is_highest = torch.add(1 - _STEEPNESS * highest, responses, alpha=_STEEPNESS).relu_()
+        torch.mm(matrix.to(shape.device), shifted.flatten(1), out=responses)
+        groups = responses.view_as(is_highest)
+        highest, lowest = groups.amax(1, keepdim=True), groups.amin(1, keepdim=True)
+        torch.add(1 - _STEEPNESS * highest, groups, alpha=_STEEPNESS, out=is_highest).relu_()
         sums = is_highest.mul_(highest).mean(-1).relu_()
-        is_lowest = torch.add(1 + _STEEPNESS * lowest, responses, alpha=-_STEEPNESS, out=responses).relu_()
+        is_lowest = torch.add(1 + _STEEPNESS * lowest, groups, alpha=-_STEEPNESS, out=groups).relu_()
         features += [sums.flatten(0, 1), is_lowest.mean(-1).flatten(0, 1)]
     return torch.cat(features).sqrt().T
 
