@@ -207,6 +207,14 @@ def test_an_input_is_never_an_output(tmp_path, disguise):
         check_output(str(tmp_path / disguise.format(tmp_path.name)), "-", str(path))
 
 
+@pytest.mark.parametrize("pattern", ["*.csv", "**/*.csv", "set[[]1].csv", "set[1].csv"])
+def test_a_file_of_a_pattern_is_never_an_output(tmp_path, pattern):
+    path = write(tmp_path / "set[1].csv", "1,2\n")
+    with pytest.raises(ValueError, match="is the input"):
+        check_output(str(path), str(tmp_path / pattern))
+    check_output(str(tmp_path / "results.csv"), str(tmp_path / pattern))
+
+
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "model").write_text("")
     with pytest.raises(ValueError, match="is a file; name a folder"):

@@ -98,6 +98,18 @@ def test_the_input_is_never_overwritten(nutime, train, weights, chosen, command)
     assert train.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["embed"], ["predict", "model"], ["cluster"], ["detect"], ["explain", "model"], ["suggest", "model"]],
+)
+def test_a_file_of_labels_is_never_overwritten(nutime, tmp_path, command):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("a.csv,walk\n")
+    done = nutime(*command, tmp_path / "runs", "--labels", labels, "-o", labels)
+    assert (done.code, labels.read_text()) == (1, "a.csv,walk\n")
+    assert "is the input" in done.err
+
+
 FILES = {
     "bad.csv": "label,a,b\nx,1,2\ny,1,oops\n",
     "empty.csv": "",

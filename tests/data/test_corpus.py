@@ -2,6 +2,7 @@ import json
 import os
 import tracemalloc
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -372,6 +373,13 @@ def test_only_training_splits_of_a_folder_enter_and_they_do_once(tmp_path, layou
 def test_an_array_without_splits_enters_whole(tmp_path):
     np.savez(tmp_path / "mine.npz", X=noise(4, 2, 30), y=np.arange(4))
     assert_same(stored(build_corpus([tmp_path], tmp_path / "corpus"))["mine"], noise(8, 30))
+
+
+def test_members_of_an_archive_that_are_no_arrays_are_no_splits(tmp_path):
+    np.savez(tmp_path / "mine.npz", X_train=noise(4, 30))
+    with ZipFile(tmp_path / "mine.npz", "a") as archive:
+        archive.writestr("X_columns.txt", "volt")
+    assert_same(stored(build_corpus([tmp_path], tmp_path / "corpus"))["mine"], noise(4, 30))
 
 
 def test_a_labelled_benchmark_without_splits_is_held_out(tmp_path):

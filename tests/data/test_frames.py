@@ -101,6 +101,24 @@ def test_dates_are_times_whatever_the_column_is_called(frame_of):
     assert given.times[0].dtype.kind == "M"
 
 
+def test_days_without_a_clock_are_times(frame_of):
+    given = read_input([frame_of({"date": DAYS.date[[0, 1, 3]].tolist(), "x": [1.0, 2.0, 4.0]})])
+    assert given.series[0].tolist() == [[1, 2, 3, 4]]
+    np.testing.assert_array_equal(given.times[0], DAYS.to_numpy())
+
+
+def test_a_column_of_polars_arrays_is_a_channel():
+    pl = pytest.importorskip("polars")
+    given = read_input(pl.DataFrame({"x": np.arange(6.0).reshape(2, 3)}))
+    assert given.channel_names == ["x"]
+    assert [values.tolist() for values in given.series] == [[[0, 1, 2]], [[3, 4, 5]]]
+
+
+def test_a_record_batch_of_arrow_may_have_nulls():
+    batch = pytest.importorskip("pyarrow").record_batch({"time": [0, 1, 2], "x": [1, None, 3]})
+    assert as_series(batch)[0].tolist() == [[1, 2, 3]]
+
+
 def test_a_column_may_be_named_like_an_attribute_of_arrow():
     assert read_input([pd.DataFrame({"column_names": [1.0, 2.0]})]).channel_names == ["column_names"]
 
@@ -110,6 +128,25 @@ def test_a_group_is_a_series():
     for groups in (frame.groupby("who"), frame.groupby(["who"]), frame.groupby("who")["x"]):
         given = read_input(groups)
         assert (given.ids, [values.tolist() for values in given.series]) == (["a", "b"], [[[2]], [[1, 3]]])
+
+
+def test_the_key_of_a_group_is_no_channel_however_it_is_given():
+    pl = pytest.importorskip("polars")
+    columns = {"who": [2, 1, 2], "time": [0, 0, 1], "x": [1.0, 2.0, 3.0]}
+    frame, other = pd.DataFrame(columns), pl.DataFrame(columns)
+    by_pandas = [frame.groupby(frame["who"]), frame.rename(columns={"who": 0}).groupby(0)]
+    by_polars = [other.group_by(["who"]), other.group_by(pl.col("who")), other.group_by(person="who")]
+    for groups in by_pandas + by_polars:
+        given = read_input(groups)
+        assert (given.ids, given.channel_names) == (["1", "2"], ["x"])
+        assert [values.tolist() for values in given.series] == [[[2]], [[1, 3]]]
+
+
+@pytest.mark.parametrize("by", [pd.Grouper(key="time", freq="2D"), lambda row: row // 2, np.array([0, 0, 1, 1])])
+def test_a_computed_key_leaves_the_columns_as_they_are(by):
+    given = read_input(pd.DataFrame({"time": DAYS, "x": [1.0, 2.0, 3.0, 4.0]}).groupby(by))
+    assert [values.tolist() for values in given.series] == [[[1, 2]], [[3, 4]]]
+    assert np.concatenate(given.times).tolist() == DAYS.to_numpy().tolist()
 
 
 def test_groups_of_polars_are_sorted_unless_their_order_is_maintained():
@@ -132,6 +169,41 @@ def test_a_multi_index_of_ids_and_times_is_one_series_per_id():
     assert (sorted(given.ids), given.channel_names) == (["p", "q"], ["x", "y"])
     by_id = dict(zip(given.ids, given.series, strict=True))
     np.testing.assert_array_equal(by_id["q"], [np.arange(4, 8), np.arange(14, 18)])
+
+
+def test_a_pandas_series_with_ids_and_times_is_one_series_per_id():
+    index = pd.MultiIndex.from_product([["p", "q"], DAYS])
+    given = read_input(pd.Series(np.arange(8.0), index=index))
+    assert given.ids == ["p", "q"]
+    assert [values.tolist() for values in given.series] == [[[0, 1, 2, 3]], [[4, 5, 6, 7]]]
+
+
+@pytest.mark.parametrize(
+    ("index", "ids"),
+    [
+        (pd.Index(["p", "p", "q", "q"], name="id"), ["p", "q"]),
+        (pd.MultiIndex.from_arrays([["p", "p", "q", "q"], [1, 1, 2, 2]], names=["who", "run"]), ["p/1", "q/2"]),
+        (pd.Index([7, 8, 9, 10], name="id"), None),  # numbers the rows
+    ],
+)
+def test_an_index_beside_a_column_of_times_holds_ids(index, ids):
+    given = read_input(pd.DataFrame({"time": DAYS, "x": np.arange(4.0)}, index=index))
+    assert (given.ids, len(given), given.channel_names) == (ids, len(ids or [1]), ["x"])
+
+
+def test_columns_that_are_named_time_are_points_whatever_the_index():
+    index = pd.MultiIndex.from_product([[1, 2], [1, 2]], names=["subject", "trial"])
+    points = pd.DataFrame(np.arange(12.0).reshape(4, 3), index, columns=pd.RangeIndex(3, name="time"))
+    assert [values.tolist() for values in as_series(points)] == [[row] for row in points.to_numpy().tolist()]
+
+
+def test_columns_of_channels_and_times_are_refused_with_the_remedy():
+    columns = pd.MultiIndex.from_product([["x", "y"], [0, 1, 2]], names=[None, "time"])
+    frame = pd.DataFrame(np.arange(12.0).reshape(2, 6), ["p", "q"], columns)
+    assert refusal(frame).endswith("X.stack()")
+    given = read_input(frame.stack(future_stack=True))
+    assert (given.ids, given.channel_names) == (["p", "q"], ["x", "y"])
+    assert given.series[1].tolist() == [[6, 7, 8], [9, 10, 11]]
 
 
 @pytest.mark.parametrize("index", [DAYS, DAYS.tz_localize("Europe/Berlin"), DAYS.to_period("D")])
@@ -186,6 +258,18 @@ def test_a_change_to_utc_is_noted(frame_of, zone, n_shifted):
         (
             lambda: pd.DataFrame({"time": [0, 1], "id": [None, "p"], "x": [1.0, 2.0]}),
             "column 'id': the id of a row",
+        ),
+        (
+            lambda: pd.DataFrame({"x": [1.0, 2.0]}, pd.MultiIndex.from_arrays([["p", None], [0, 1]])),
+            "the index: the id of a row",
+        ),
+        (
+            lambda: pd.DataFrame({"time": range(4), "x": range(4)}, DAYS),
+            "the index and column 'time' may both hold the time",
+        ),
+        (
+            lambda: pd.DataFrame({"id": [1, 2], "x": [1.0, 2.0]}, pd.MultiIndex.from_arrays([["p", "p"], [0, 1]])),
+            "the index and column 'id' may both hold the id",
         ),
         (lambda: [pd.DataFrame({"id": ["p", "q"], "x": [1.0, 2.0]})], "series 0: holds 2 ids"),
         (lambda: [pd.DataFrame({"x": ["a"]})], "series 0: column 'x' is not numeric"),

@@ -47,6 +47,12 @@ def test_labels_are_read_from_a_table_of_file_names(folder, text):
     assert read_file(folder).labels.tolist() == ["run", "walk"]
 
 
+def test_labels_of_another_file_replace_those_of_the_folder(folder):
+    write(folder / "labels.csv", "a.csv,0\nb.csv,1\n")
+    table = read_file(folder, labels=write(folder.parent / "classes.csv", "a.csv,run\nb.csv,walk\n"))
+    assert (table.ids, table.labels.tolist()) == (["a", "b"], ["run", "walk"])
+
+
 def test_a_file_without_a_label_is_unlabelled(folder):
     write(folder / "labels.csv", "b.csv,walk\n")
     assert [record.label for record in read_records(folder)] == ["", "walk"]

@@ -502,10 +502,13 @@ def test_resampling_a_reversed_series_gives_the_reversed_result(row, length):
     np.testing.assert_allclose(back[:, ::-1], forth, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(row).max()))
 
 
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(1, 12))
-def test_each_series_is_resampled_by_itself(lengths, new):
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.sampled_from([np.float32, np.float64])), min_size=1, max_size=6),
+    st.integers(1, 12),
+)
+def test_each_series_is_resampled_by_itself(kinds, new):
     rng = np.random.default_rng(0)
-    series = [rng.normal(size=(2, length)) for length in lengths]
+    series = [rng.normal(size=(2, length)).astype(dtype) for length, dtype in kinds]
     together = resample(series, new)
     for values, out in zip(series, together, strict=True):
         np.testing.assert_array_equal(resample([values], new)[0], out)

@@ -155,6 +155,9 @@ def test_csv_row_that_counts_is_a_series_if_it_is_the_only_one(tmp_path):
         ("1,2\n3\n", "2: has 1 cell(s), the first row has 2"),
         ("1,2,x\n", "1: point 2: 'x' is not a number"),
         ("1,2\n3,x\n", "2: point 1: 'x' is not a number"),
+        ("1,2\n3,4_5\n", "2: point 1: '4_5' is not a number"),
+        ("run,t0\n1_01,5\n", "2: column 'run': '1_01' is not a number"),
+        ("time,x\n2024_01_31,5\n", "2: time '2024_01_31' is neither a number nor a date"),
         ("id,t0\np,1\n,2\n", "3: the id is missing"),
         ("label,class,t0\n", "1: columns 'label' and 'class' may both hold the label"),
         ("label,id\n", "1: has no column of values, only 'label, id'"),
@@ -337,6 +340,12 @@ def test_parquet_times_of_every_type_are_sorted(write_parquet, type_):
     assert values_of(write_parquet({"t": time, "x": [3.0, 1.0, 2.0]})) == [[[1, 2, 3]]]
 
 
+def test_parquet_times_with_a_zone_become_utc_which_is_noted(write_parquet):
+    times = pa.array([0, 1], pa.timestamp("s", "Europe/Berlin"))
+    table = read_file(write_parquet({"time": times, "x": [1.0, 2.0]}))
+    assert table.notes == ("times: 2 times with a zone changed to UTC, and written without a zone",)
+
+
 def test_parquet_long_series_may_run_over_row_groups(write_parquet):
     count = 5000
     path = write_parquet({"id": [1] * count, "value": np.arange(count, dtype=np.float32)}, row_group_size=700)
@@ -359,6 +368,7 @@ def test_parquet_long_series_may_run_over_row_groups(write_parquet):
         ({"x": [1.0, np.inf]}, "rows 0 to 1: holds an infinite value"),
         ({"x": [[1.0], [np.inf]]}, "row 1: holds an infinite value"),
         ({"x": [1.0], "id": [None]}, "the id is missing"),
+        ({"x": [1.0], "id": [np.nan]}, "the id is missing"),
         ({"value": [1.0, 2.0], "id": ["p", "p"], "t": [1, None]}, "series 'p': the time is missing"),
         ({"label": ["a"]}, "has no column of values"),
         ({"label": ["a"], "class": ["b"], "x": [1.0]}, "columns 'label' and 'class' may both hold the label"),

@@ -43,6 +43,17 @@ def test_samples_of_a_rounded_clock_keep_their_times_around_a_gap():
         assert known[99] < found[100] < known[100]
 
 
+@pytest.mark.parametrize("hertz", [30, 60])
+def test_a_long_gap_of_a_rounded_clock_has_as_many_points_as_are_missing(hertz):
+    clock = np.round(np.arange(9000) * 1000 / hertz).astype(int)
+    for times in (clock, clock / 1000, DAY + clock * np.timedelta64(1, "ms")):
+        known = np.delete(times, slice(1000, 7000))
+        found, values, report = grid(known, np.arange(3000.0))
+        assert np.flatnonzero(np.isnan(values)).tolist() == list(range(1000, 7000))
+        assert found[~np.isnan(values)].tolist() == known.tolist()
+        assert report.n_resampled == 0
+
+
 @pytest.mark.parametrize("kind", ["int64", "uint64", "datetime64[ns]"])
 def test_whole_times_stay_whole_and_exact(kind):
     times = (1_714_550_417_123_456_789 + 3_600_000_000_001 * np.arange(9000)).astype(kind)
@@ -175,6 +186,7 @@ def test_numbers_among_which_one_is_no_date_stay_numbers(other):
         (["2023-11-30", "2023-12-31", "2024-01-31"], ["2024-02-29", "2024-03-31"]),
         (["2024-02-27", "2024-02-28"], ["2024-02-29", "2024-03-01"]),
         (["2022-01-01", "2023-01-01", "2024-01-01"], ["2025-01-01", "2026-01-01"]),
+        ([0, 33, 67, 100, 133, 167, 200], [233, 267]),
     ],
 )
 def test_the_grid_is_continued(times, following):

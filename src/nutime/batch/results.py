@@ -15,6 +15,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from glob import glob
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
@@ -42,8 +43,12 @@ _CSV_ROWS = 4096  # rows converted to text together
 _GROUP_ROWS, _GROUP_BYTES = 16_384, 2**26  # a row group of a Parquet file ends at the first limit it reaches
 
 
-def check_output(out: str, *inputs: str) -> None:
+def check_output(out: str, *inputs: str | None) -> None:
     """Refuse an output that could not be written or would replace an input, before any work is done for it.
+
+    Args:
+        out: the output.
+        inputs: files, folders, addresses, or patterns of files; None is none.
 
     Raises:
         ValueError: one line that begins with the output.
@@ -55,7 +60,9 @@ def check_output(out: str, *inputs: str) -> None:
         known = f"a {PARQUET} file or a folder of them" if remote else ", ".join(_WRITERS)
         raise ValueError(f"{out}: unknown suffix; results are written as {known}, or to - as CSV")
     system, path = filesystem(out)
-    if any(_is_inside(path, filesystem(source)[1]) for source in inputs if source != STANDARD):
+    given = [source for source in inputs if source not in (None, STANDARD)]
+    files = [file for source in given for file in (filesystem(source)[1], *glob(source, recursive=True))]
+    if any(_is_inside(path, file) for file in files):
         raise ValueError(f"{out}: is the input or inside it; name another place")
     if writes_folder(out):
         if system.exists(path) and (not system.isdir(path) or system.ls(path)):

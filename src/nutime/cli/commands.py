@@ -88,7 +88,7 @@ def embed(
     from nutime.batch.source import Source
     from nutime.cli import summaries
 
-    _check_outputs(out, as_json, source)
+    _check_outputs(out, as_json, source, read.get("labels"))
     _check_engine(engine, workers, gpus, device, source, out)
     series = Source(source, read)
     first, chunks = series.opened()
@@ -280,7 +280,7 @@ def predict(
     from nutime.batch.source import Source
     from nutime.cli import summaries
 
-    _check_outputs(out, as_json, source)
+    _check_outputs(out, as_json, source, read.get("labels"))
     _check_engine(engine, workers, gpus, device, source, out)
     if reject_below is not None and not 0 <= reject_below <= 1:
         raise typer.BadParameter("must be between 0 and 1", param_hint="--reject-below")
@@ -337,7 +337,7 @@ def cluster(
     """
     from nutime.batch.source import Chunk, Source
 
-    _check_outputs(out, as_json, source, save=save, force=force)
+    _check_outputs(out, as_json, source, read.get("labels"), save=save, force=force)
     _, chunks = Source(source, read).opened()
     encoder = _load_encoder(weights, device)
     data = Chunk.joined(chunks)
@@ -391,8 +391,7 @@ def detect(
         raise typer.BadParameter("must be above 0 and at most 0.5", param_hint="--contamination")
     from nutime.batch.source import Chunk, Source
 
-    inputs = [source, reference] if reference else [source]
-    _check_outputs(out, as_json, *inputs, save=save, force=force)
+    _check_outputs(out, as_json, source, reference, read.get("labels"), save=save, force=force)
     _check_engine(engine, workers, gpus, device, source, out)
     if engine == Engine.RAY and reference is None:
         raise typer.BadParameter("--engine ray needs normal series to train on", param_hint="--reference")
@@ -485,7 +484,9 @@ def _write_table(out: str, columns: Results) -> None:
         write(columns)
 
 
-def _check_outputs(out: str, as_json: bool, *inputs: str, save: str | None = None, force: bool = False) -> None:
+def _check_outputs(
+    out: str, as_json: bool, *inputs: str | None, save: str | None = None, force: bool = False
+) -> None:
     """Refuse outputs that cannot be written, before any work is done."""
     from nutime.batch.results import STANDARD, check_folder, check_output
 

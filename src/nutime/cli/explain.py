@@ -46,7 +46,7 @@ def explain(
 
     Example: `nutime explain model new.csv -o contributions.csv --index 0 --figure figures`
     """
-    _check_outputs(out, as_json, source)
+    _check_outputs(out, as_json, source, read.get("labels"))
     _check_model(model)
 
     from nutime.batch.results import open_results

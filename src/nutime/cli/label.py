@@ -98,7 +98,7 @@ def suggest(
     from nutime.batch.results import check_output
     from nutime.batch.source import Chunk, Source, input_columns
 
-    check_output(out, source)
+    check_output(out, source, read.get("labels"))
     data = Chunk.joined(Source(source, read).opened()[1])
 
     import nutime

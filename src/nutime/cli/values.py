@@ -50,7 +50,7 @@ def impute(
     Example: `nutime impute data.csv -o filled.csv`
     """
     levels = _parse_levels(quantiles)
-    _check_outputs(out, as_json, source)
+    _check_outputs(out, as_json, source, read.get("labels"))
     data, channels = _read(source, read)
     name, count = Counter(data.feature_names or channels).most_common(1)[0]
     if count > 1:
@@ -110,7 +110,7 @@ def forecast(
     Example: `nutime forecast data.csv --horizon 48 -o forecast.csv --quantiles 0.1,0.5,0.9`
     """
     levels = _parse_levels(quantiles)
-    _check_outputs(out, as_json, source)
+    _check_outputs(out, as_json, source, read.get("labels"))
     data, channels = _read(source, read)
 
     import numpy as np

@@ -247,8 +247,8 @@ def _cache_folder() -> Path:
 
 
 def _searched(data_dir: _Folder | None) -> str:
-    local = local_folder(data_dir) or "no data folder (NUTIME_DATA is not set)"
-    return f"{local}, the sets bundled with aeon, {_cache_folder()}"
+    local, others = local_folder(data_dir), f"the sets bundled with aeon or {_cache_folder()}"
+    return f"{local}, {others}" if local else f"{others} (NUTIME_DATA is not set)"
 
 
 def _locate(entry: ArchiveSet, data_dir: _Folder | None) -> dict[str, Path]:

@@ -5,9 +5,10 @@ None of these libraries is imported; their objects are recognised by their attri
 * *wide*: one series per row, one column per point;
 * *nested*: one series per row, one column per channel, whose cells hold the values;
 * *long*: one row per point in time, one column per channel. A pandas index of dates, an index of several levels
-  (ids, then time), a column of dates or a column named time, timestamp, datetime or date makes a frame long. Rows
-  with the same id (a level of the index, or a column named id, series or series_id) are one series; without ids
-  the frame is a single recording.
+  (ids, then time), a column of dates or a column named time, timestamp, datetime or date makes a frame long,
+  unless the axis of its columns is named so, as after a pivot. Rows with the same id (a level of the index, an
+  index named id that repeats, or a column named id, series or series_id) are one series; without ids the frame
+  is a single recording.
 
 Each frame of a list or a dict, and each group of a ``groupby``, is one series with time along its rows. Of an
 xarray object the names of the dimensions decide (:data:`DIMENSIONS`).
@@ -124,6 +125,8 @@ def read_frame(frame: Any, freq: str | float | None = None) -> RawSeries:
     if nested := [name for name in table.names if table.is_nested(name)]:
         return _read_nested(table, nested)
     table.refuse(ID_NAMES, "ids, not points; give the frame without it")
+    if len({name[:-1] for name in table.names if isinstance(name, tuple)}) > 1:
+        raise ValueError("the columns have levels, perhaps channel and time; give one row per point: X.stack()")
     if {"x", "y"} <= set(table.names):
         raise ValueError("columns 'x' and 'y': give [X] if rows are points, X.to_numpy() if they are series")
     if not any(isinstance(name, str) and len(name) == 1 for name in table.names if name != "y"):
@@ -165,16 +168,36 @@ def read_recordings(items: Iterable[Any], ids: list[str] | None, freq: str | flo
 
 def read_groups(groups: Any, freq: str | float | None = None) -> RawSeries:
     """Return one series per group of a ``groupby``; its keys are the ids."""
-    by = getattr(groups, "keys", None) if hasattr(groups, "obj") else getattr(groups, "by", None)
-    keys = [by] if isinstance(by, str) else [key for key in by or () if isinstance(key, str)]
     pairs = [(key if isinstance(key, tuple) else (key,), frame) for key, frame in groups]
     if not getattr(groups, "maintain_order", True):  # polars yields groups in random order
         pairs.sort(key=lambda pair: [(key is not None, key) for key in pair[0]])
+    keys = _key_columns(groups)
     frames = [_without(frame, keys) for _, frame in pairs]
     return read_recordings(frames, ["/".join(map(str, key)) for key, _ in pairs], freq)
 
 
-def _without(frame: Any, names: list[str]) -> Any:
+def _key_columns(groups: Any) -> list[str | int]:
+    """Return the columns that are keys of a ``groupby``; other keys are computed, as the day of a time is."""
+    if is_pandas := hasattr(groups, "obj"):
+        given = [groups.keys]
+    else:
+        named = getattr(groups, "named_by", {}).values()
+        given = [getattr(groups, "by", None), getattr(groups, "group_by", None), *named]
+    columns = []
+    while given:
+        key = given.pop()
+        if isinstance(key, list | tuple):
+            given += key
+        elif isinstance(key, str | int):
+            columns.append(key)
+        elif hasattr(key, "meta") and key.meta.is_column_selection():  # an expression of polars
+            columns.append(key.meta.output_name())
+        elif is_pandas and hasattr(key, "iloc") and key.name in groups.obj and key.equals(groups.obj[key.name]):
+            columns.append(key.name)
+    return columns
+
+
+def _without(frame: Any, names: list[str | int]) -> Any:
     if not is_frame(frame):
         return frame
     present = [name for name in names if name in list(frame.columns)]
@@ -261,14 +284,9 @@ def _index_times(index: Any, report: TimeReport) -> Times:
     if hasattr(index, "to_timestamp"):  # a PeriodIndex
         index = index.to_timestamp()
     if getattr(index, "tz", None) is not None:
-        _count_shifted(index.tz, len(index), report)
+        report.count_zone(index.tz, len(index))
         index = index.tz_convert(None)
     return _as_times(index, report)
-
-
-def _count_shifted(zone: Any, count: int, report: TimeReport) -> None:
-    if zone is not None and str(zone) != "UTC":
-        report.n_shifted += count
 
 
 class _Table:
@@ -279,25 +297,29 @@ class _Table:
         self.is_pandas = hasattr(frame, "iloc")
         self.is_arrow = not self.is_pandas and hasattr(frame, "column_names")  # whose ``columns`` are not names
         self.names: list[Any] = list(frame.column_names if self.is_arrow else frame.columns)
+        self.time = self._find(TIME_NAMES, dates=True)
+        self.id = self._find(ID_NAMES)
         self.index_time: Any = None
         self.index_ids: list[str] | None = None
-        if self.is_pandas:
+        if self.is_pandas and not any(_means(name, TIME_NAMES) for name in frame.columns.names):
             self._read_index(frame.index)
-        self.time = self._find(TIME_NAMES, dates=True) if self.index_time is None else None
-        self.id = self._find(ID_NAMES) if self.index_ids is None else None
 
     @property
     def is_long(self) -> bool:
         return self.index_time is not None or self.time is not None
 
     def _read_index(self, index: Any) -> None:
-        if index.nlevels > 1:
-            levels = [index.get_level_values(level) for level in range(index.nlevels)]
-            timed = [i for i, level in enumerate(levels) if _is_temporal(level) or _means(level.name, TIME_NAMES)]
+        levels = [index.get_level_values(level) for level in range(index.nlevels)]
+        timed = [i for i, level in enumerate(levels) if _is_temporal(level) or _means(level.name, TIME_NAMES)]
+        if timed or (index.nlevels > 1 and self.time is None):
             self.index_time = levels.pop(timed[-1] if timed else -1)
+        if index.nlevels > 1 or (levels and _means(index.name, ID_NAMES) and not index.is_unique):
+            if any(level.hasnans for level in levels):
+                raise ValueError("the index: the id of a row is missing")
             self.index_ids = ["/".join(map(str, key)) for key in zip(*levels, strict=True)]
-        elif _is_temporal(index) or _means(index.name, TIME_NAMES):
-            self.index_time = index
+        for role, level, column in (("time", self.index_time, self.time), ("id", self.index_ids, self.id)):
+            if level is not None and column is not None:
+                raise ValueError(f"the index and column {column!r} may both hold the {role}; drop one of them")
 
     def _find(self, names: frozenset[str], *, dates: bool = False) -> Any:
         found = [name for name in self.names if _means(name, names)]
@@ -320,7 +342,7 @@ class _Table:
         """Return a column as an array; missing numbers are NaN, dates have no time zone."""
         column = self._library_column(name, rows)
         if not self.is_pandas:
-            return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+            return np.asarray(column)
         if str(column.dtype).startswith("period"):
             column = column.dt.to_timestamp()
         if getattr(column.dtype, "tz", None) is not None:
@@ -341,7 +363,7 @@ class _Table:
 
     def is_nested(self, name: Any) -> bool:
         cells = self.column(name, rows=1)
-        return cells.dtype == object and cells.size == 1 and _is_sequence(cells[0])
+        return cells.ndim > 1 or (cells.dtype == object and cells.size == 1 and _is_sequence(cells[0]))
 
     def refuse(self, names: frozenset[str], what: str, min_length: int = 2) -> None:
         """Refuse a column with one of the names, with the code of the caller's library that removes it."""
@@ -375,7 +397,7 @@ class _Table:
         if self.time is None:
             return None
         column, dtype = self.column(self.time), self.library_dtype(self.time)
-        _count_shifted(getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None), len(column), report)
+        report.count_zone(getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None), len(column))
         return _as_times(column, report)
 
     def ids(self) -> list[str] | None:

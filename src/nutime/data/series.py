@@ -199,6 +199,8 @@ def _read(X: Any, freq: str | float | None) -> SeriesSet:
         raw = read_xarray(X, freq)
     elif is_frame(X):
         raw = read_frame(X, freq)
+    elif hasattr(X, "iloc") and X.ndim == 1 and X.index.nlevels > 1:  # a column of a frame with ids and times
+        raw = read_frame(X.to_frame(), freq)
     elif hasattr(X, "iloc") and X.ndim == 1 and X.dtype == object:  # a pandas Series of series
         raw = read_recordings(list(X), None, freq)
     elif has_time_index(X):
@@ -296,15 +298,15 @@ def resample(series: Sequence[Array], length: int) -> Array:
     """
     dtype = np.result_type(np.float32, *{values.dtype for values in series})
     out = np.empty((len(series), series[0].shape[0], length), dtype)
-    by_length: dict[int, list[int]] = {}
+    alike: dict[tuple[int, Any], list[int]] = {}  # of one length and precision: none depends on its neighbours
     for index, values in enumerate(series):
-        by_length.setdefault(values.shape[1], []).append(index)
-    for old_length, members in by_length.items():
+        alike.setdefault((values.shape[1], values.dtype), []).append(index)
+    for (old_length, _), members in alike.items():
         resize = _average if old_length > length else _interpolate
         chunk_size = max(1, _CHUNK_VALUES // (old_length * out.shape[1]))
         for start in range(0, len(members), chunk_size):
             chunk = members[start : start + chunk_size]
-            stack = np.stack([series[index] for index in chunk]).astype(dtype, copy=False)
+            stack = np.stack([series[index] for index in chunk])
             out[chunk] = stack if old_length == length else resize(stack, length)
     return out
 

@@ -2,10 +2,11 @@
 
 Times are a numpy array of numbers, ``datetime64`` or ``timedelta64``. The step of the grid is the median step of
 the series unless a ``freq`` is given, and the grid starts at the first time. Samples whose distances are
-multiples of the step keep their values and times exactly, and times are filled in between; between other samples
-not more than 1.5 steps apart, values are interpolated linearly. Grid points in a gap are missing values (NaN). A
-``freq`` coarser than the samples takes their mean. Dates at the same point of every month are monthly, whatever
-the number of days. Whole numbers that are all dates like 20241231 are dates.
+multiples of the step (of the mean step, because a clock may round) keep their values and times exactly, and times
+are filled in between; between other samples not more than 1.5 steps apart, values are interpolated linearly. Grid
+points in a gap are missing values (NaN). A ``freq`` coarser than the samples takes their mean. Dates at the same
+point of every month are monthly, whatever the number of days. Whole numbers that are all dates like 20241231 are
+dates.
 
 A few rows with equal times are averaged. Where they are more than a tenth of a series they are refused, because
 most likely a column with the id of the series was not recognised.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from math import isnan
 from typing import Any, TypeAlias
 
@@ -51,6 +52,11 @@ class TimeReport:
     n_missing: int = 0
     n_with_gaps: int = 0
     n_shifted: int = 0
+
+    def count_zone(self, zone: Any, count: int) -> None:
+        """Count the times of a time zone, if it has another name than UTC."""
+        if zone is not None and str(zone) != "UTC":
+            self.n_shifted += count
 
     def notes(self) -> list[str]:
         """Return one line, or nothing if all times were regular and in order."""
@@ -110,9 +116,13 @@ def to_grid(
             f"{len(times)} rows span {length} steps of {_step_text(times, step)}; correct the times, or give freq"
         )
     months = _months(times) if freq is None else None
-    counts = np.round(steps / step)
+    regular = step
+    if freq is None:  # rounded, the steps of a clock are 33 and 34 ms, and a long gap is a multiple of their mean
+        counts = np.round(steps / steps[steps < _MAX_DISTANCE * median].mean())
+        regular = float(ticks[-1] - ticks[0]) / counts.sum()
+    counts = np.round(steps / regular)
     is_median = median / _MAX_DISTANCE < step < _MAX_DISTANCE * median
-    if is_median and (np.abs(steps - counts * step) <= _TOLERANCE * step).all() and counts.all():
+    if is_median and (np.abs(steps - counts * regular) <= _TOLERANCE * regular).all() and counts.all():
         places = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
         if places[-1] == len(times) - 1:
             return times, values
@@ -220,8 +230,8 @@ def next_times(times: Times, count: int) -> Times:
         raise ValueError("has a single time, and so no step; give series of at least two points")
     if (months := _months(times)) is not None:
         return _month_grid(months[0][-2:], months[1], count + 2)[2:]
-    step = np.sort(np.diff(times))[(len(times) - 2) // 2]
-    return np.asarray(times[-1] + np.arange(1, count + 1) * step)
+    elapsed = np.arange(1, count + 1) * (_numbers(times)[-1] / (len(times) - 1))
+    return np.asarray(times[-1] + (elapsed if times.dtype.kind == "f" else np.round(elapsed).astype(np.int64)))
 
 
 def _filled(times: Times, places: NDArray[np.intp]) -> Times:
@@ -366,15 +376,22 @@ def parse_time(cell: Any, day_first: bool | None = None) -> Any:
     if not isinstance(cell, str):
         if cell is None or cell != cell:  # noqa: PLR0124 (NaN, NaT)
             raise ValueError("the time is missing")
-        return cell
+        return datetime(cell.year, cell.month, cell.day) if type(cell) is date else cell
     text = cell.strip()
     try:
-        number = int(text) if text.isdecimal() else float(text)
+        number = int(text) if text.isdecimal() else parse_number(text)
     except ValueError:
         return _parse_date(text, day_first)
     if isnan(number):
         raise ValueError("the time is missing")
     return number
+
+
+def parse_number(text: str) -> float:
+    """Parse a number as other programs do: 2024_12 is one in Python only, and in a table a name or a date."""
+    if "_" in text:
+        raise ValueError(f"{text!r} is not a number")
+    return float(text)
 
 
 def _parse_date(text: str, day_first: bool | None) -> datetime:

@@ -23,7 +23,7 @@ import numpy as np
 
 from nutime.data.archives import ARCHIVE, EXTENSIONS, find_set, load_dataset, sublist
 from nutime.data.corpus.store import CORPUS_INDEX, Corpus, CorpusSource, PathLike
-from nutime.data.formats.arrays import read_npz
+from nutime.data.formats.arrays import array_names, read_npz
 from nutime.data.formats.read import FORMATS, TABLES, is_many, is_series_file, read_records, series_suffix
 from nutime.data.formats.source import InputFile, ReadOptions
 from nutime.data.series import Array
@@ -210,7 +210,7 @@ def _values(records: Iterable[Any]) -> Iterator[Array]:
 def _array_names(path: Path) -> list[str]:
     source = InputFile(path)
     with source.decoding(), zipfile.ZipFile(path) as archive:
-        return [name.removesuffix(".npy") for name in archive.namelist()]
+        return array_names(archive)
 
 
 def _stem(path: Path) -> str:

@@ -244,6 +244,7 @@ def _rows(
         )
         if types.is_time(time.type):
             time = time.view(f"int{time.type.bit_width}")
+        source.time_report.count_zone(getattr(time.type, "tz", None), len(batch))
         # Python's own dates have no nanoseconds, numpy's have.
         dates = types.is_temporal(time.type)
         times = list(time.to_numpy(zero_copy_only=False)) if dates else _cells(source, time)

@@ -30,7 +30,7 @@ import numpy as np
 from nutime.data.formats.source import InputFile, Record, quote
 from nutime.data.names import ID_NAMES, LABEL_NAMES, TIME_NAMES, suggestion
 from nutime.data.series import Array
-from nutime.data.timeline import parse_time, parse_times, to_grid
+from nutime.data.timeline import parse_number, parse_time, parse_times, to_grid
 
 INDEX_NAME = "__index_level_0__"  # in parquet, the name of a pandas index without a name; in csv it is ""
 _LONG_LABEL_NAMES = LABEL_NAMES - {"y"}
@@ -152,7 +152,7 @@ class TableLayout:
 
     def id_text(self, source: InputFile, cell: object) -> str | None:
         """Return the id of a row, None in a table without ids."""
-        if self.id is not None and cell in (None, ""):
+        if self.id is not None and (cell in (None, "") or cell != cell):  # noqa: PLR0124 (NaN)
             raise source.error("the id is missing")
         if self.id is None:
             return None
@@ -255,7 +255,7 @@ def is_number(cell: str) -> bool:
     if cell.strip().lower() in MISSING:
         return True
     try:
-        float(cell)
+        parse_number(cell)
     except ValueError:
         return False
     return True

@@ -281,7 +281,7 @@ def _read_many(
     files = _find_files(pattern, labels, notes)
     if labels is None:
         labels = next((path for path in files if path.name == LABELS_FILE), None)
-        files = [path for path in files if path.name != LABELS_FILE]
+    files = [path for path in files if path.name != LABELS_FILE]
     if not files:
         raise FormatError(f"{pattern}: no files of series; expected one of {', '.join(FORMATS)}")
     ids = _unique_ids(files)

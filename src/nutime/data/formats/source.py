@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.series import Array
-from nutime.data.timeline import TimeReport, Times
+from nutime.data.timeline import TimeReport, Times, parse_number
 
 #: The path of standard input.
 STDIN = Path("-")
@@ -201,7 +201,7 @@ class InputFile:
     ) -> Array:
         """Parse the cells of one line; a cell is NaN if it is in ``missing``, ignoring blanks and case."""
         try:
-            values = np.fromiter(map(float, cells), np.float64, len(cells))
+            values = np.fromiter(map(float, _without_underscores(cells)), np.float64, len(cells))
         except ValueError:
             values = np.array(self.floats(cells, missing, where, columns))
         return self.floating(values, where)
@@ -211,7 +211,7 @@ class InputFile:
     ) -> list[float]:
         """Parse cells to Python floats: for a few of them far faster than an array."""
         try:
-            return list(map(float, cells))
+            return list(map(float, _without_underscores(cells)))
         except ValueError:
             return [self._number(index, cell.strip(), missing, where, columns) for index, cell in enumerate(cells)]
 
@@ -219,7 +219,7 @@ class InputFile:
         self, index: int, cell: str, missing: Container[str], where: str, columns: Sequence[str] | None
     ) -> float:
         try:
-            return np.nan if cell.lower() in missing else float(cell)
+            return np.nan if cell.lower() in missing else parse_number(cell)
         except ValueError:
             if columns:
                 complaint = f"column {quote(columns[index])}: {quote(cell)} is not a number; {CHOOSE}"
@@ -252,6 +252,13 @@ class InputFile:
         """Refuse a label or an id of more than :data:`MAX_TEXT` characters (or bytes)."""
         if length > MAX_TEXT:
             raise self.error(f"holds a text of {length} characters, at most {MAX_TEXT}; shorten labels and ids")
+
+
+def _without_underscores(cells: Sequence[str]) -> Sequence[str]:
+    """Return the cells; a ValueError if one has an underscore, as :func:`parse_number` raises."""
+    if "_" in "".join(cells):
+        raise ValueError
+    return cells
 
 
 def reason(error: Exception) -> str:
