@@ -17,6 +17,7 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
+from sklearn.pipeline import make_pipeline
 from typer.testing import CliRunner
 
 from nutime import (
@@ -490,6 +491,16 @@ def test_an_unknown_pool_is_refused(encoder, tmp_path):
     assert "pool must be one of cls, mean" in refusal(encoder, tmp_path / "m.onnx", pool="max")
 
 
+def test_no_length_at_all_is_refused(encoder, tmp_path):
+    assert refusal(encoder, tmp_path / "m.onnx", length=0).startswith("length must be an integer in [1,")
+
+
+def test_a_pipeline_is_refused_and_not_called_unfitted(encoder, tmp_path):
+    pipeline = make_pipeline(NuTimeClassifier(encoder=encoder)).fit(*waves(8, 1))
+    message = refusal(pipeline, tmp_path / "m.onnx")
+    assert message == "a Pipeline cannot be exported; give the encoder or nutime estimator in it"
+
+
 def test_an_estimator_keeps_its_own_pool(encoder, tmp_path):
     embedder = NuTimeEmbedder(encoder).fit(walks(2, 1, 20))
     assert "pool is for encoders; a NuTimeEmbedder" in refusal(embedder, tmp_path / "m.onnx", pool="cls")
@@ -513,6 +524,16 @@ def test_the_command_refuses_what_is_no_model_and_writes_nothing(tmp_path, model
 def test_without_onnx_the_extra_is_named(encoder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert "pip install 'nutime[onnx]'" in refusal(encoder, tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("strategy", ["probe", "finetune"])
+def test_labels_that_json_cannot_hold_are_refused(encoder, tmp_path, monkeypatch, strategy):
+    monkeypatch.setattr("nutime.finetune.train.MIN_STEPS", 1)
+    dates = np.array(["2024-01-01", "2025-01-01"] * 4, "datetime64[D]")
+    params = {"epochs": 1} if strategy == "finetune" else {}
+    classifier = NuTimeClassifier(strategy, encoder, **params).fit(waves(8, 1)[0], dates)
+    message = refusal(classifier, tmp_path / "m.onnx")
+    assert message == "labels of dtype datetime64[D] cannot be saved; use text, integers, bools or floats"
 
 
 @pytest.mark.parametrize("strategy", ["probe", "finetune"])

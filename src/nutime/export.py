@@ -131,6 +131,10 @@ def plan_export(
     opened = storage.open_model(model) if isinstance(model, str | Path) else model
     if isinstance(opened, NuTime):
         return _plan_encoder(opened, pool, length)
+    if not isinstance(opened, SeriesEstimator):
+        raise ValueError(
+            f"a {type(opened).__name__} cannot be exported; give the encoder or nutime estimator in it"
+        )
     for name, value in (("pool", pool), ("length", length)):
         if value is not None:
             raise ValueError(f"{name} is for encoders; a {type(opened).__name__} has the one it was fitted with")
@@ -140,9 +144,9 @@ def plan_export(
 
 
 def _plan_encoder(encoder: NuTime, pool: str | None, length: int | None) -> Plan:
-    config, pool = encoder.config, pool or "cls+mean"
+    config, pool = encoder.config, "cls+mean" if pool is None else pool
     check_pool(pool, NETWORK_POOLS)
-    reading = Reading(pool, length or points_for(config, pool)).checked(config)
+    reading = Reading(pool, points_for(config, pool) if length is None else length).checked(config)
     channels = None if config.channels == 1 else config.channels
     embedding = _Embedding(config, encoder.state_dict(), reading)
     return Plan(_Graph(embedding), channels, ["embedding"], {"pool": pool})
@@ -155,7 +159,7 @@ def _plan_estimator(estimator: SeriesEstimator) -> Plan:
         return _plan_regressor(estimator)
     if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, Ensemble):
         classes = _Classes(_finetuned(estimator.model_, encoder, channels), estimator.forest_)
-        about = {"pool": POOL, "classes": estimator.classes_.tolist()}
+        about = {"pool": POOL, "classes": storage.encode_labels(estimator.classes_)["values"]}
         return Plan(_Graph(classes), channels, ["probabilities", "label"], about)
 
     embedding = _Embedding(encoder.config, encoder.state_dict(), estimator.reading_, channels)
@@ -164,7 +168,7 @@ def _plan_estimator(estimator: SeriesEstimator) -> Plan:
     if isinstance(estimator, NuTimeClassifier) and isinstance(estimator.model_, LinearProbe):
         probe = _probe(embedding, estimator.model_, channels)
         model, outputs = _Classes([probe], estimator.forest_), ["probabilities", "label"]
-        about["classes"] = estimator.classes_.tolist()
+        about["classes"] = storage.encode_labels(estimator.classes_)["values"]
     elif isinstance(estimator, NuTimeClusterer):
         model, outputs = _Clusters(embedding, estimator), ["distances", "label"]
     elif isinstance(estimator, NuTimeDetector):

@@ -70,6 +70,13 @@ def test_a_sample_of_many_series_gives_about_the_same_silhouette(encoder, monkey
     assert sampled == pytest.approx(whole, abs=0.05)
 
 
+def test_the_number_of_clusters_is_found_among_copies_of_few_series(encoder, recwarn):
+    X, _ = levels((1, 1, 1))
+    clusterer = NuTimeClusterer(None, encoder, random_state=0).fit(X * 5)
+    assert len(clusterer.cluster_centers_) == 3
+    assert not [str(warning.message) for warning in recwarn]
+
+
 def test_distances_are_named(encoder):
     clusterer = NuTimeClusterer(2, encoder, random_state=0).fit(waves()[0])
     assert clusterer.get_feature_names_out().tolist() == ["nutimeclusterer0", "nutimeclusterer1"]

@@ -13,6 +13,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
 from nutime.encoder import NuTime
+from nutime.estimators.classifier import NuTimeClassifier
+from nutime.estimators.regressor import NuTimeRegressor
 from waves import assert_same_outputs, outputs, refusal, wave_table, waves
 
 
@@ -200,6 +202,22 @@ def test_a_single_series_outside_a_list_is_refused(estimator):
 @pytest.mark.parametrize("X", [[], [[]], np.empty((0, 4)), np.empty((4, 0)), np.ones((2, 2, 2, 2)), ["a", "b"]])
 def test_what_is_no_series_is_refused(estimator, X):
     refusal(estimator.fit, X, [0, 1])
+
+
+@pytest.mark.parametrize("make", [NuTimeClassifier, NuTimeRegressor])
+def test_labels_with_the_ids_of_the_series_in_another_order_are_refused(make, encoder):
+    series, y = waves(8)
+    ids = [f"m{index}" for index in (3, 0, 2, 1, 7, 6, 5, 4)]
+    X = pd.concat([pd.DataFrame({"a": values[0]}) for values in series], keys=ids, names=["id", "time"])
+    labels, estimator = pd.Series(y, ids), make(encoder=encoder)
+    expected = estimator.fit(X, labels).predict(X)
+    for given in (labels.sort_index(), labels.sort_index().to_frame()):
+        message = refusal(estimator.fit, X, given)
+        assert message.startswith("y has the ids of X in another order: the series are 'm3', 'm0',")
+    message = refusal(estimator.fit, X, y, sample_weight=pd.Series(1.0, sorted(ids)))
+    assert message.startswith("sample_weight has the ids of X in another order")
+    again = estimator.fit(X, labels.reset_index(drop=True)).predict(X)  # any other index means nothing
+    np.testing.assert_array_equal(again, expected)
 
 
 def test_nothing_is_answered_before_fit(estimator):

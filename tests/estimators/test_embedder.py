@@ -7,6 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from nutime.encoder import NuTime
+from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.embedder import NuTimeEmbedder
 from waves import wave_table, waves
 
@@ -33,6 +34,45 @@ def test_the_output_is_a_frame_if_pandas_is_requested(encoder):
     embedding = NuTimeEmbedder(encoder).set_output(transform="pandas").fit_transform(X)
     assert embedding.index.equals(X.index)
     assert embedding.columns[0] == "nutimeembedder0"
+
+
+def points(ids):
+    """Return waves as a frame with one row per point."""
+    frames = [pd.DataFrame({"a": values[0]}) for values in waves(len(ids))[0]]
+    return pd.concat(frames, keys=ids, names=["machine", "time"])
+
+
+@pytest.mark.parametrize("make", [NuTimeEmbedder, lambda encoder: NuTimeClusterer(2, encoder, random_state=0)])
+@pytest.mark.parametrize(
+    "as_given",
+    [
+        lambda rows: rows,
+        lambda rows: rows["a"],
+        lambda rows: rows.reset_index(names=["id", "time"]),
+        lambda rows: rows.reset_index(names=["id", "time"]).set_index("id"),
+        lambda rows: rows.reset_index().set_index("time").groupby("machine", sort=False),
+        lambda rows: {key: frame.droplevel(0) for key, frame in rows.groupby(level=0, sort=False)},
+    ],
+    ids=["levels", "one-column", "columns", "column-and-index", "groupby", "dict"],
+)
+def test_the_frame_of_points_becomes_a_frame_by_id(encoder, as_given, make):
+    X = as_given(points([7, 2, 9, 4]))
+    embedding = make(encoder).set_output(transform="pandas").fit_transform(X)
+    np.testing.assert_array_equal(embedding, make(encoder).fit(X).transform(X))
+    joined = embedding.join(pd.Series({2: "two", 4: "four", 7: "seven", 9: "nine"}, name="name"))
+    assert joined["name"].tolist() == ["seven", "two", "nine", "four"]
+
+
+def test_ids_of_several_levels_stay_levels(encoder):
+    X = pd.concat({"north": points([1, 2]), "south": points([1, 2])}, names=["plant"])
+    index = NuTimeEmbedder(encoder).set_output(transform="pandas").fit_transform(X).index
+    assert index.names == ["plant", "machine"]
+    assert index.tolist() == [("north", 1), ("north", 2), ("south", 1), ("south", 2)]
+
+
+def test_a_recording_becomes_a_frame_of_one_row(encoder):
+    X = points([7]).droplevel(0)
+    assert NuTimeEmbedder(encoder).set_output(transform="pandas").fit_transform(X).index.tolist() == [0]
 
 
 def test_it_begins_a_pipeline(encoder):

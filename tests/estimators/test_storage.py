@@ -163,6 +163,7 @@ def test_a_parameter_that_json_cannot_hold_is_refused_before_anything_is_written
     classifier = NuTimeClassifier(encoder=encoder, random_state=np.random.RandomState(0)).fit(*waves())
     message = refusal(classifier.save, tmp_path / "model")
     assert message.startswith("parameter random_state cannot be saved: RandomState is neither")
+    assert message.endswith("text, number, bool nor dict; use one of these")
     assert not (tmp_path / "model").exists()
 
 

@@ -50,6 +50,11 @@ def test_the_same_seed_gives_the_same_predictions_and_another_does_not(encoder):
     assert not np.array_equal(one, other)
 
 
+def test_a_random_state_that_scikit_learn_does_not_take_is_refused(encoder):
+    message = refusal(classifier(encoder, random_state=np.random.default_rng(0)).fit, *waves())
+    assert message.endswith("cannot be used to seed a numpy.random.RandomState instance")
+
+
 def test_a_saved_ensemble_predicts_bit_for_bit_the_same(encoder, tmp_path):
     X, y = waves(channels=2)
     fitted = classifier(encoder, n_estimators=2).fit(X, y)

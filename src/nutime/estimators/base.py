@@ -14,7 +14,7 @@ with the same names in another order is put in order, and one with other names i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,12 +25,14 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from nutime.checks import check_arrays
+from nutime.data.names import ID_NAMES, quoted
 from nutime.data.series import (
     EXPECTED,
     Array,
@@ -166,14 +168,18 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.three_d_array = True
         return tags
 
-    def _start_fit(self, X: SeriesLike | EmbeddedSeries) -> list[Array] | EmbeddedSeries:
+    def _start_fit(self, X: SeriesLike | EmbeddedSeries, **of_series: Any) -> list[Array] | EmbeddedSeries:
         """Read the ``X`` of ``fit``: load the encoder and record what later calls must agree with.
+
+        ``of_series`` are further arguments with one value per series, in the same order.
 
         The state of an earlier fit is deleted: a fit that fails or is interrupted leaves an unfitted estimator.
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         source = X.source if isinstance(X, EmbeddedSeries) else _read_names(X)
+        for name, values in of_series.items():
+            _check_order(name, values, source.ids)
         self.encoder_ = self._load_encoder(X)
         self.n_channels_in_ = len(source.series[0])
         if source.n_features is not None:
@@ -199,6 +205,12 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: SeriesLike | EmbeddedSeries) -> list[Array] | EmbeddedSeries:
         """Read the ``X`` of a fitted estimator."""
+        return self._read_with_ids(X)[0]
+
+    def _read_with_ids(
+        self, X: SeriesLike | EmbeddedSeries
+    ) -> tuple[list[Array] | EmbeddedSeries, list[str] | None]:
+        """Read the ``X`` of a fitted estimator, and the ids of its series if it has any."""
         check_is_fitted(self, ("encoder_", *self._fitted))
         source = X.source if isinstance(X, EmbeddedSeries) else _read_names(X, self._names_in())
         name = type(self).__name__
@@ -211,7 +223,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         n_channels = len(source.series[0])
         if n_channels != self.n_channels_in_:
             raise ValueError(f"X has {n_channels} channel(s), but {name} was fitted with {self.n_channels_in_}")
-        return self._check_embedded(X) if isinstance(X, EmbeddedSeries) else source.series
+        return self._check_embedded(X) if isinstance(X, EmbeddedSeries) else source.series, source.ids
 
     def _names_in(self) -> dict[str, list[str]]:
         """Return the names of channels and columns that ``fit`` recorded."""
@@ -268,7 +280,60 @@ class StandardisedEstimator(SeriesEstimator):
 
     def _points(self, X: SeriesLike | EmbeddedSeries) -> Float64:
         """Return the standardised embedding of the ``X`` of a fitted estimator."""
-        return (self._features(self._read(X), len(self.mean_)) - self.mean_) / self.scale_
+        return self._standardised(self._read(X))
+
+    def _standardised(self, X: list[Array] | EmbeddedSeries) -> Float64:
+        return (self._features(X, len(self.mean_)) - self.mean_) / self.scale_
+
+
+class SeriesTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: ignore[misc]
+    """What ``transform`` of an estimator returns has one row per series, also where ``X`` has one per point."""
+
+    def _by_series(self, rows: NDArray[Any], X: Any, ids: list[str] | None) -> NDArray[Any]:
+        """Return the rows of ``transform``; by id, where pandas is requested and ``X`` has not one row per series.
+
+        scikit-learn gives all other rows the index of ``X``.
+        """
+        own = getattr(self, "_sklearn_output_config", {}).get("transform")  # by set_output
+        requested = own or get_config()["transform_output"]
+        if requested != "pandas" or (hasattr(X, "iloc") and len(X) == len(rows)):
+            return rows
+        from pandas import DataFrame
+
+        frame: NDArray[Any] = DataFrame(rows, index=_own_ids(X, ids))
+        return frame
+
+
+def _own_ids(X: Any, ids: list[str] | None) -> Any:
+    """Return the ids with the types they have in ``X``, for a join; those of a :class:`SeriesSet` are texts."""
+    candidates: list[Any] = []
+    if isinstance(X, Mapping):
+        candidates = [list(X)]
+    elif is_groupby(X):
+        candidates = [[key for key, _ in X]]
+    elif hasattr(X, "iloc"):
+        columns = [X[name] for name in getattr(X, "columns", ()) if str(name).strip().lower() in ID_NAMES]
+        levels = reversed(range(X.index.nlevels)) if X.index.nlevels > 1 else ()
+        given = (*columns, *(X.index.droplevel(level) for level in levels), X.index)
+        candidates = [ids_of_points.drop_duplicates() for ids_of_points in given]
+    return next((own for own in candidates if _as_texts(own) == ids), ids)
+
+
+def _as_texts(keys: Iterable[Any]) -> list[str]:
+    """Return ids as in a :class:`SeriesSet`."""
+    return ["/".join(map(str, key if isinstance(key, tuple) else (key,))) for key in keys]
+
+
+def _check_order(name: str, values: Any, ids: list[str] | None) -> None:
+    """Refuse a pandas object with the ids of the series in another order; any other index means nothing."""
+    if ids is None or not hasattr(values, "iloc"):
+        return
+    index = _as_texts(values.index)
+    if index != ids and sorted(index) == sorted(ids):
+        raise ValueError(
+            f"{name} has the ids of X in another order: the series are {quoted(ids)}, {name} is for "
+            f"{quoted(index)}; put it in the order of X, or give {name}.to_numpy() if it is"
+        )
 
 
 def load_encoder(encoder: Any, device: str | torch.device = "auto") -> NuTime:

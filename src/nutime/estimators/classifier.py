@@ -128,7 +128,7 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         """
         check_number("C", self.C, "(0, inf)")
         config = self._finetune_config()
-        given = self._start_fit(X)
+        given = self._start_fit(X, y=y, sample_weight=sample_weight)
         labels = _check_labels(y, len(given))
         weights = check_weights(sample_weight, len(given))
         labelled = is_labelled(labels)

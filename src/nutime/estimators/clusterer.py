@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.metrics import euclidean_distances, silhouette_score
 from sklearn.utils import check_random_state
@@ -16,19 +16,14 @@ from sklearn.utils import check_random_state
 from nutime.checks import check_number
 from nutime.data.series import SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
-from nutime.estimators.base import EmbeddedSeries, Float64, StandardisedEstimator
+from nutime.estimators.base import EmbeddedSeries, Float64, SeriesTransformer, StandardisedEstimator
 from nutime.model.reading import AUTO, Length
 
 #: The silhouette compares all pairs; of more series than this, a random sample is taken.
 MAX_SILHOUETTE_SERIES = 4000
 
 
-class NuTimeClusterer(
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    ClusterMixin,  # type: ignore[misc]
-    StandardisedEstimator,
-):
+class NuTimeClusterer(SeriesTransformer, ClusterMixin, StandardisedEstimator):  # type: ignore[misc]
     """Cluster series of any length, scale and number of channels.
 
     Args:
@@ -82,7 +77,7 @@ class NuTimeClusterer(
         points = self._fit_points(X)
         # One seed for all: the selected number of clusters must not depend on the order they are tried in.
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        models = [KMeans(count, n_init=10, random_state=seed) for count in self._counts(len(points))]
+        models = [KMeans(count, n_init=10, random_state=seed) for count in self._counts(points)]
         candidates = [model.fit(points).cluster_centers_ for model in models]
         scores = [_silhouette(points, _nearest(points, centers), seed) for centers in candidates]
         best = int(np.argmax(np.nan_to_num(scores, nan=-1)))
@@ -96,17 +91,21 @@ class NuTimeClusterer(
 
     def transform(self, X: SeriesLike | EmbeddedSeries) -> Float64:
         """Return the distance of each series to each cluster's centre, ``(n, clusters)``."""
-        return np.asarray(euclidean_distances(self._points(X), self.cluster_centers_))
+        given, ids = self._read_with_ids(X)
+        return self._by_series(euclidean_distances(self._standardised(given), self.cluster_centers_), X, ids)
 
     @property
     def _n_features_out(self) -> int:
         return len(self.cluster_centers_)
 
-    def _counts(self, n_series: int) -> list[int]:
+    def _counts(self, points: Float64) -> list[int]:
+        """Return the numbers of clusters to try; more than the distinct series would only cause warnings."""
+        n_series = len(points)
         if self.n_clusters is None:
             if n_series < 3:
                 raise ValueError(f"choosing n_clusters takes at least 3 series, got n_samples={n_series}")
-            return list(range(2, min(self.max_clusters, n_series - 1) + 1))
+            n_distinct = len({row.tobytes() for row in points})
+            return list(range(2, max(2, min(self.max_clusters, n_series - 1, n_distinct)) + 1))
         if self.n_clusters > n_series:
             raise ValueError(f"n_clusters={self.n_clusters} is more than the series given, n_samples={n_series}")
         return [self.n_clusters]

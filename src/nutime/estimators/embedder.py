@@ -8,15 +8,14 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from nutime.data.series import SeriesLike
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
-from nutime.estimators.base import EmbeddedSeries, SeriesEstimator
+from nutime.estimators.base import EmbeddedSeries, SeriesEstimator, SeriesTransformer
 from nutime.model.reading import AUTO, Length
 
 
-class NuTimeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesEstimator):  # type: ignore[misc]
+class NuTimeEmbedder(SeriesTransformer, SeriesEstimator):
     """Embed series; ``fit`` chooses how they are read, and learns nothing else.
 
     Args:
@@ -55,7 +54,8 @@ class NuTimeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesEs
 
     def transform(self, X: SeriesLike | EmbeddedSeries) -> NDArray[np.float32]:
         """Return one vector per series, ``(n, d)`` float32."""
-        return self._features(self._read(X), self._n_features_out)
+        given, ids = self._read_with_ids(X)
+        return self._by_series(self._features(given, self._n_features_out), X, ids)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

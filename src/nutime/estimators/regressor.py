@@ -118,7 +118,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         Equal series with equal targets count as one series that has the sum of their weights.
         """
         config = self._finetune_config()
-        given = self._start_fit(X)
+        given = self._start_fit(X, y=y, sample_weight=sample_weight)
         targets = _check_targets(y, len(given))
         weights = check_weights(sample_weight, len(given))
         used, weights = _merge_equal(series_of(given), targets, weights)

@@ -194,7 +194,8 @@ def _plain(value: Any, where: str) -> Any:
         return {"pairs": [[_plain(key, where), _plain(item, where)] for key, item in value.items()]}
     if value is None or isinstance(value, str | int | float):
         return value
-    raise ValueError(f"{where} cannot be saved: {type(value).__name__} is neither text, number, bool nor dict")
+    kind = type(value).__name__
+    raise ValueError(f"{where} cannot be saved: {kind} is neither text, number, bool nor dict; use one of these")
 
 
 def _from_plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -246,7 +247,7 @@ def split_validation(
 def seed_from(random_state: Any) -> int:
     """Return the seed of a fit from scikit-learn's ``random_state``."""
     if random_state is not None and not isinstance(random_state, int | np.integer):
-        random_state = int(random_state.randint(2**31))
+        random_state = int(check_random_state(random_state).randint(2**31))
     return int(np.random.default_rng(random_state).integers(2**31))
 
 
