@@ -162,7 +162,8 @@ def load_corpus(
     corpus: Corpus, sampling: Sampling, device: torch.device, *, batch: int, seed: int, budget: int | None = None
 ) -> ResidentCorpus | StreamedCorpus:
     """Load the corpus onto the device if it fits into ``budget`` bytes (60 % of free memory), else stream it."""
-    budget = budget or _free_memory(device) * 6 // 10
+    if budget is None:
+        budget = _free_memory(device) * 6 // 10
     total = sum(source.values for source in corpus.sources)
     if 4 * total + 16 * len(corpus) <= budget:
         return ResidentCorpus(corpus, sampling, device)
