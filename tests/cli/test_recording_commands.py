@@ -259,6 +259,44 @@ def test_a_query_is_a_stretch_of_time_or_a_file(nutime, recording, tmp_path):
     assert rows("file.csv")[0]["start"] == "100"
 
 
+def test_a_query_has_a_time_zone_exactly_if_the_recording_has_one(nutime, recording, tmp_path):
+    zoned = tmp_path / "zoned.csv"
+    table = rows(recording)
+    for row in table:
+        row["time"] = f"{row['time']}+02:00"
+    with zoned.open("w", newline="") as file:
+        writer = csv.DictWriter(file, table[0])
+        writer.writeheader()
+        writer.writerows(table)
+    local, utc = "2024-01-01 00:01:40+02:00/2024-01-01 00:03:19+02:00", "2023-12-31 22:01:40Z/2023-12-31 22:03:19Z"
+    for query in (local, utc):
+        assert nutime("find", zoned, "--query", query, "-o", "m.csv", "--index", "index", "--force").code == 0
+        assert rows("m.csv")[0]["start"] == "100"
+        assert nutime("find", "index", "--query", query, "-o", "again.csv").code == 0
+        assert rows("again.csv")[0]["start"] == "100"
+    for source in (zoned, "index"):
+        done = nutime("find", source, "--query", local.replace("+02:00", ""), "-o", "m.csv")
+        assert "2024-01-01 00:01:40 has no time zone, the recording has one" in done.err
+    done = nutime("find", recording, "--query", local, "-o", "m.csv")
+    assert "has a time zone, and the times of the recording have none" in done.err
+
+
+def test_the_files_of_the_user_are_never_replaced(nutime, recording, tmp_path):
+    part = write(tmp_path / "query.csv", {name: column[100:200] for name, column in channels().items()})
+    before = part.read_bytes()
+    done = nutime("find", recording, "--query", part, "-o", part)
+    assert done.err == f"nutime: {part}: is the input or inside it; name another place\n"
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    mine = write(folder / "mine.csv", channels())
+    options = ["--query", "mine:100:200", "-k", 1, "-o", "m.csv", "--index", folder, "--force"]
+    assert nutime("find", folder, *options).code == 0
+    assert nutime("find", folder, "--query", "100:200", "-k", 1, "-o", "again.csv").code == 0
+    assert rows("again.csv") == rows("m.csv")
+    assert mine.is_file()
+    assert part.read_bytes() == before
+
+
 def test_a_folder_is_searched_and_the_query_names_its_recording(nutime, tmp_path):
     folder = tmp_path / "days"
     folder.mkdir()

@@ -1,4 +1,5 @@
 from copy import copy
+from datetime import timedelta
 
 import numpy as np
 import pandas as pd
@@ -134,6 +135,43 @@ def test_an_edge_such_as_20240103_is_a_time_like_those_of_the_recording():
     assert point_at("20240103", np.arange(20240100, 20240200), "left") == 3
 
 
+def test_times_with_and_without_a_zone_are_never_mixed(encoder):
+    times = pd.date_range("2026-01-01", periods=1600, freq="1min", tz="Europe/Berlin")
+    frame = pd.DataFrame({"load": recording(*ORDERS["a"], seed=1)}, index=times)
+    rows = pd.DataFrame(
+        {"start_time": times[[0, 400, 800]], "end_time": times[[399, 799, 1199]], "label": [1, 2, 3]}
+    )
+    naive = rows.assign(start_time=rows.start_time.dt.tz_localize(None))
+    NuTimeAnnotator(encoder=encoder, max_windows=60).fit(frame, rows)
+    with pytest.raises(
+        ValueError, match="interval 0: 2026-01-01 00:00:00 has no time zone, the recording has one"
+    ):
+        NuTimeAnnotator(encoder=encoder).fit(frame, naive)
+    with pytest.raises(ValueError, match="has a time zone, and the times of the recording have none"):
+        NuTimeAnnotator(encoder=encoder).fit(frame.tz_localize(None), rows)
+    utc = frame.tz_convert("UTC")
+    with pytest.raises(ValueError, match="write 2026-01-01T00:00:00\\+00:00 if it is UTC"):
+        point_at("01.01.2026", utc.index.tz_localize(None).to_numpy(), "left", zoned=True)
+    for edge in (times[5], str(times[5]), np.datetime64(times[5].tz_convert(None))):
+        assert point_at(edge, utc.index.tz_localize(None).to_numpy(), "left", zoned=True) == 5
+
+
+def test_an_interval_of_times_has_the_points_between_them():
+    for times in (np.arange(100), np.datetime64("2024-01-01", "s") + np.arange(100)):
+        half = "20.5" if times.dtype.kind == "i" else "2024-01-01T00:00:20.5"
+        assert point_at(half, times, "left") == point_at(half, times, "right") == 21
+
+
+def test_durations_are_times_of_a_recording_that_has_durations():
+    seconds = np.arange(100) * np.timedelta64(1, "s").astype("timedelta64[us]")
+    for edge in (seconds[20], timedelta(seconds=20), pd.Timedelta("20s")):
+        assert point_at(edge, seconds, "left") == 20
+        with pytest.raises(ValueError, match="not a time like those of the recording"):
+            point_at(edge, np.arange(100.0), "left")
+    with pytest.raises(ValueError, match="not a time like those of the recording"):
+        point_at("20", seconds, "left")
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -151,6 +189,12 @@ def test_intervals_that_cannot_be_understood_are_refused_in_one_line(rows, messa
     with pytest.raises(ValueError, match=message) as error:
         NuTimeAnnotator(encoder=encoder).fit(TRAINING, rows)
     assert "\n" not in str(error.value)
+
+
+def test_several_recordings_are_refused_where_one_is_read(annotator):
+    for several in (TRAINING, list(TRAINING.values())):
+        with pytest.raises(ValueError, match=r"expected one recording, got (3|several)"):
+            annotator.predict(several)
 
 
 def test_recordings_that_do_not_fit_the_training_are_refused(annotator):

@@ -109,10 +109,12 @@ def test_ordinary_points_score_about_one(model):
     assert np.median(scores) == pytest.approx(1, abs=0.2)
 
 
-def test_scale_and_offset_of_the_recording_do_not_matter():
+@pytest.mark.parametrize(("scale", "offset"), [(1e5, 7e5), (1e-300, 0), (1e300, 0)])
+def test_scale_and_offset_of_the_recording_do_not_matter(scale, offset):
     recording = normal(1000, 0)
     scores = NuTimeScanner(encoder=None).fit_predict(recording)
-    np.testing.assert_allclose(NuTimeScanner(encoder=None).fit_predict(recording * 1e5 + 7e5), scores, rtol=1e-3)
+    scaled = NuTimeScanner(encoder=None).fit_predict(recording * scale + offset)
+    np.testing.assert_allclose(scaled, scores, rtol=1e-3)
 
 
 def test_a_reference_of_more_windows_than_allowed_is_thinned():
@@ -134,6 +136,30 @@ def test_a_wild_value_raises_the_score_of_its_own_windows_only(wild):
     assert scores[1000] > 1e3
     far = np.abs(np.arange(4000) - 1000) > 2 * scanner.delay_
     np.testing.assert_allclose(scores[far], expected[far], rtol=1e-6)
+
+
+def test_a_chunk_is_read_like_a_recording_and_never_a_transposed_frame():
+    scanner = NuTimeScanner(encoder=None).fit(normal(1000, 0, 2))
+    recording = np.ma.masked_greater(normal(500, 1, 2), 1)
+    scores = np.concatenate(
+        [scanner.update(recording[:, :200]), scanner.update(recording[:, 200:]), scanner.finish()]
+    )
+    np.testing.assert_allclose(scores, scanner.predict(recording))
+    with pytest.raises(ValueError, match=r"must be an array \(channels, n\)"):
+        scanner.update(pd.DataFrame(recording[:, :2].T, columns=["x", "y"]))
+    with pytest.raises(ValueError, match="expected one recording"):
+        scanner.update(np.zeros((2, 1, 5)))
+
+
+def test_none_is_a_missing_value():
+    recording = normal(500, 0)
+    recording[100] = np.nan
+    given = [None if np.isnan(value) else value for value in recording.tolist()]
+    scanner = NuTimeScanner(encoder=None)
+    scores = scanner.fit_predict(recording)
+    np.testing.assert_array_equal(scanner.fit_predict(given), scores)
+    np.testing.assert_array_equal(scanner.fit_predict([given]), scores)
+    assert scanner.update(given).shape == (500 - scanner.delay_,)
 
 
 def test_gaps_at_the_ends_keep_their_points():

@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nutime
-from nutime.recordings.search import _CONSTANT
 
 
 def walk(length, seed, channels=1):
@@ -16,7 +15,7 @@ def normalise(values, scale):
     if scale == "keep":
         return values
     centred = values - values.mean(1, keepdims=True)
-    return centred / np.maximum(values.std(1, keepdims=True), _CONSTANT)
+    return centred / np.maximum(values.std(1, keepdims=True), 1e-12)
 
 
 def brute_force(recordings, query, k, scale):
@@ -65,6 +64,35 @@ def test_long_recordings_are_searched_in_chunks(monkeypatch):
     assert [match.start for match in found] == [match.start for match in expected]
 
 
+@pytest.mark.parametrize("scale", ["keep", "ignore"])
+@pytest.mark.parametrize(
+    "disturb",
+    [
+        lambda x: x + 1e9,
+        lambda x: np.where(np.arange(3000) == 1530, 1e8, x),
+        lambda x: (x + 1e7) * (np.arange(3000) % 700 > 90),
+    ],
+    ids=["offset", "glitch", "dropouts"],
+)
+def test_values_millions_of_times_as_large_beside_a_stretch_do_not_change_its_distance(disturb, scale):
+    recording = disturb(np.random.default_rng(2).normal(size=3000))[None]
+    query = recording[:, 1550:1590]
+    found = nutime.find(recording, query, 8, scale=scale)
+    expected = brute_force([recording], query, 8, scale)
+    assert [match.start for match in found] == [item[2] for item in expected]
+    assert found[0][1:4] == (1550, 1590, 0.0)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+def test_matches_do_not_depend_on_the_unit(unit):
+    recording = walk(2000, 0) / 100
+    for scale in ("keep", "ignore"):
+        expected = nutime.find(recording, recording[:, 300:340], 5, scale=scale)
+        found = nutime.find(unit * recording, unit * recording[:, 300:340], 5, scale=scale)
+        assert [match.start for match in found] == [match.start for match in expected]
+        np.testing.assert_allclose([match[3] for match in found], [match[3] for match in expected], atol=1e-7)
+
+
 def test_a_stretch_of_another_level_and_amplitude_is_found_by_shape_alone():
     recording, query = walk(2000, 0), walk(50, 1)
     recording[:, 700:750] = 30 + 0.1 * query
@@ -88,6 +116,14 @@ def test_constant_stretches_have_no_shape_and_match_each_other():
     best = nutime.find(recording, np.full(40, -3.0), 1, scale="ignore")[0]
     assert best.distance == 0
     assert 100 <= best.start <= 120
+
+
+def test_a_query_may_have_more_channels_than_points():
+    frame = pd.DataFrame(walk(500, 0, 12).T, columns=[f"sensor {number}" for number in range(12)])
+    best = nutime.find([frame], frame[100:108], 1)[0]
+    assert best[:4] == (0, 100, 108, 0.0)
+    with pytest.raises(ValueError, match="at least 4 points"):
+        nutime.find([frame], frame[100:103])
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,8 @@ def test_scale_and_offset_of_the_recording_do_not_matter():
     segmenter = NuTimeSegmenter(encoder=None)
     expected = segmenter.fit_predict(recording).tolist()
     assert expected
-    assert segmenter.fit_predict(recording * 1e6 - 3e7).tolist() == expected
+    for scale, offset in ((1e6, -3e7), (1e-300, 0), (1e300, 0)):
+        assert segmenter.fit_predict(recording * scale + offset).tolist() == expected
 
 
 def test_missing_values_are_interpolated_and_move_no_change_point():

@@ -319,7 +319,7 @@ def find(
     is_index = Path(source, "index.json").is_file()
     if is_index and index:
         raise typer.BadParameter(f"{source} is an index already", param_hint="--index")
-    _check_outputs(out, as_json, source, save=index, force=force)
+    _check_outputs(out, as_json, source, query if _is_file(query) else None, save=index, force=force)
 
     import numpy as np
 
@@ -460,7 +460,9 @@ def _query(text: str, given: SeriesSet, read: SourceOptions, source: str) -> Ser
     if len(edges) != 2:
         raise ValueError(f"--query {text!r} is neither START:END, nor two times as START/END, nor a file")
     values, times = given.series[index], times_of(given, index)
-    start, end = point_at(edges[0], times, "left"), point_at(edges[1], times, "right")
+    start, end = (
+        point_at(edge, times, side, given.zoned) for edge, side in zip(edges, ("left", "right"), strict=True)
+    )
     if not 0 <= start < end <= values.shape[1]:
         raise ValueError(f"--query {text!r} is not within the {values.shape[1]:,} points of {source}")
     return replace(given, series=[values[:, start:end]], ids=None, times=None)

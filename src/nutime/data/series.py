@@ -91,6 +91,7 @@ class SeriesSet:
         feature_names: the names of the columns of a table with one series per row.
         n_features: the number of columns of such a table.
         times: the time of each point of each series: numbers or ``datetime64``.
+        zoned: whether times had a time zone; they are UTC then.
         notes: lines on what was done to the data, for a user to read.
     """
 
@@ -101,6 +102,7 @@ class SeriesSet:
     feature_names: list[str] | None = None
     n_features: int | None = None
     times: list[Times] | None = None
+    zoned: bool = False
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:

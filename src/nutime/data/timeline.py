@@ -52,11 +52,13 @@ class TimeReport:
     n_missing: int = 0
     n_with_gaps: int = 0
     n_shifted: int = 0
+    n_zoned: int = 0
 
     def count_zone(self, zone: Any, count: int) -> None:
         """Count the times of a time zone, if it has another name than UTC."""
-        if zone is not None and str(zone) != "UTC":
-            self.n_shifted += count
+        if zone is not None:
+            self.n_zoned += count
+            self.n_shifted += count * (str(zone) != "UTC")
 
     def notes(self) -> list[str]:
         """Return one line, or nothing if all times were regular and in order."""
@@ -338,6 +340,7 @@ def parse_times(cells: Sequence[Any], day_first: bool | None = None, report: Tim
         )
     if report:
         report.n_shifted += sum(bool(date.utcoffset()) for date in dates)
+        report.n_zoned += sum(date.tzinfo is not None for date in dates)
     naive = [date if date.tzinfo is None else date.astimezone(UTC).replace(tzinfo=None) for date in dates]
     return np.array(naive, "datetime64[us]")
 

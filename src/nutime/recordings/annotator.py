@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from datetime import timedelta
 from itertools import pairwise
 from numbers import Real
 from pathlib import Path
@@ -39,7 +40,7 @@ from sklearn.utils.validation import check_is_fitted
 from nutime.atomic import replace_folder
 from nutime.checks import check_arrays, check_number
 from nutime.data.series import Array, SeriesSet, is_frame, is_labelled
-from nutime.data.timeline import Times, as_dates, parse_times
+from nutime.data.timeline import TimeReport, Times, as_dates, parse_times
 from nutime.devices import usable_device
 from nutime.documents import checksums, one_line, part_of, read_document
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
@@ -78,12 +79,13 @@ _MIN_POWER = 1e-6  # of a band, relative to the variance of the recordings
 _RIDGE_PENALTIES = np.logspace(-3, 2, 11)  # relative to the mean square of a sample
 _SHARPNESS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)  # by which decisions become logits
 _NOVELTY_COMPONENTS, _NEIGHBOURS = 32, 5
+_MIN_EIGENVALUE = 1e-3  # of a component; the mean square of a sample is 1
 _NOVEL = 0.01  # share of the windows of new recordings that are taken for none of the labels
 _NOVEL_SHARE = 0.7  # of the windows that contain a point which none of the labels fits
 _FOLDS = 3
 _BLOCKS = 5  # groups per recording for cross-validation, where there are few recordings
 _PENALTIES = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)  # of a change, as the logarithm of its odds
-_FLOOR = 1e-3  # probability that a window is wrong about everything
+_WRONG = 1e-3  # probability that a window is wrong about everything
 _CHUNK_SIZE = 1024  # windows embedded together
 #: Raised when what is written can no longer be read by older versions.
 FORMAT = 1
@@ -205,14 +207,13 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         given = self._read(X)
         length, times = given.series[0].shape[1], times_of(given)
         posterior = self._posterior(given.series[0])
-        labels = posterior.argmax(1)
+        labels, names = posterior.argmax(1), [*self.classes_.tolist(), None]
         borders = np.flatnonzero(np.diff(labels, prepend=-1, append=-1))
         annotations = []
         for first, last in pairwise(borders):
             code, confidence = labels[first], float(posterior[first:last, labels[first]].mean())
             start, end = int(first * self.stride_), int(min(last * self.stride_, length))
-            label = self.classes_[code].item() if code < len(self.classes_) else None
-            annotations.append(Annotation(start, end, label, confidence, *interval_times(times, start, end)))
+            annotations.append(Annotation(start, end, names[code], confidence, *interval_times(times, start, end)))
         return annotations
 
     def predict_proba(self, X: Any) -> Float64:
@@ -378,7 +379,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         self.probe_ = LinearProbe(mean, scale, sharpness * coef, sharpness * intercept)
         self._novelty = None
         if not self.has_background_:
-            scaled = vectors / np.sqrt(np.maximum(values, _FLOOR)) / unit
+            scaled = vectors / np.sqrt(np.maximum(values, _MIN_EIGENVALUE)) / unit
             basis = (features.T @ scaled.astype(np.float32)).T.astype(np.float64)
             threshold = float(np.quantile(distance, 1 - _NOVEL, method="higher"))
             self._novelty = _Novelty(rows, basis, threshold)
@@ -438,9 +439,8 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
             novel = total[-1] > _NOVEL_SHARE * sums[-1]
             total[-1, ~novel] = 0
             total[:-1, novel] = 0
-        mass = total.sum(0)
-        mean = np.where(mass > _FLOOR, total / np.maximum(mass, _FLOOR), 1 / len(self._codes))
-        mean = mean * (1 - _FLOOR) + _FLOOR / len(self._codes)
+        total[:, np.rint(sums[-1]) == 0] = 1  # no training window contains the centre
+        mean = total / total.sum(0) * (1 - _WRONG) + _WRONG / len(self._codes)
         # Windows overlap: without the exponent, each would count once for every cell it contains.
         return np.asarray(mean.T ** (self.stride_ / self.window_))
 
@@ -556,8 +556,8 @@ def _read_intervals(intervals: Any, given: SeriesSet) -> Iterator[_Row]:
             raise ValueError(f"interval {number}: there is no recording {recording!r}")
         length, times = given.series[index].shape[1], times_of(given, int(index))
         try:
-            first = point_at(start, times, "left")
-            last = point_at(end, times, "right")
+            first = point_at(start, times, "left", given.zoned)
+            last = point_at(end, times, "right", given.zoned)
         except ValueError as error:
             raise ValueError(f"interval {number}: {error}") from None
         if not 0 <= first < last <= length:
@@ -582,14 +582,31 @@ def _interval_rows(intervals: Any, *, single: bool) -> Iterable[Any]:
     return list(zip(*parts, strict=True))
 
 
-def point_at(edge: Any, times: Times | None, side: Any) -> int:
-    """Return the point of an edge, which is a point already or a time; text is a time."""
-    if isinstance(edge, int | np.integer) or (isinstance(edge, float) and edge.is_integer()):
+def point_at(edge: Any, times: Times | None, side: Any, zoned: bool = False) -> int:
+    """Return the point of an edge, which is a point already or a time; text is a time.
+
+    Args:
+        edge: the point, or a time with a zone exactly if ``zoned``; a ``datetime64`` is UTC then.
+        times: the time of each point, if there are any.
+        side: as in ``numpy.searchsorted``.
+        zoned: whether the recording's own times had a zone.
+    """
+    if isinstance(edge, timedelta):
+        edge = np.timedelta64(edge)
+    is_duration = isinstance(edge, np.timedelta64)  # an integer for numpy
+    if not is_duration and (isinstance(edge, int | np.integer) or (isinstance(edge, float) and edge.is_integer())):
         return int(edge)
     if times is None:
         raise ValueError(f"{edge!r} is not a point, and the recording has no times")
-    time = parse_times([edge])
+    report = TimeReport()
+    time = parse_times([edge], report=report)
     time = as_dates(time) if times.dtype.kind == "M" else time
-    if (time.dtype.kind == "M") != (times.dtype.kind == "M"):
+    kinds = {array.dtype.kind if array.dtype.kind in "mM" else "number" for array in (time, times)}
+    if len(kinds) > 1:
         raise ValueError(f"{edge!r} is not a time like those of the recording, such as {times[0]}")
-    return int(np.searchsorted(times, time.astype(times.dtype)[0], side))
+    if time.dtype.kind == "M" and not isinstance(edge, np.datetime64) and (report.n_zoned > 0) != zoned:
+        if zoned:
+            utc = f"{time[0].astype('datetime64[s]')}+00:00"
+            raise ValueError(f"{edge!s} has no time zone, the recording has one; write {utc} if it is UTC")
+        raise ValueError(f"{edge!s} has a time zone, and the times of the recording have none")
+    return int(np.searchsorted(times, time, side)[0])

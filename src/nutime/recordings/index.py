@@ -139,7 +139,7 @@ class RecordingIndex:
         check_number("n_candidates", n_candidates, "[1, inf)", integer=True)
         given = self.recordings
         values = read_recording(query, given.channel_names).series[0]
-        stretch = Stretch.of(values, *self._moments, self.scale)
+        stretch = Stretch.of(values, self._moments[1], self.scale)
         level = min(self._levels, key=lambda level: abs(np.log(level.size / stretch.size)))
         if not 1 / _MAX_RATIO <= level.size / stretch.size <= _MAX_RATIO:
             sizes = ", ".join(str(level.size) for level in self._levels)
@@ -174,9 +174,10 @@ class RecordingIndex:
             "ids": given.ids,
             "channel_names": given.channel_names,
             "times": None if given.times is None else [times.dtype.str for times in given.times],
+            "zoned": given.zoned,
             "encoder": self._encoder is not None,
         }
-        with replace_folder(folder, keep=False) as fresh:
+        with replace_folder(folder) as fresh:
             if self._encoder is not None:
                 self._encoder.save(fresh / ENCODER)
             write_arrays(fresh / _ARRAYS, arrays)
@@ -260,7 +261,10 @@ def _restore_recordings(document: dict[str, Any], arrays: dict[str, NDArray[Any]
         for values, own in zip(series, found, strict=True):
             if own.shape != values.shape[1:] or own.dtype.kind not in "iufMm":
                 raise ValueError(f"times of shape {own.shape} and type {own.dtype}")
-    return SeriesSet(series, ids=document["ids"], channel_names=document["channel_names"], times=found)
+    zoned = bool(document.get("zoned"))  # absent in indexes of older versions
+    return SeriesSet(
+        series, ids=document["ids"], channel_names=document["channel_names"], times=found, zoned=zoned
+    )
 
 
 def _restore_level(size: Any, arrays: dict[str, NDArray[Any]], given: SeriesSet, encoder: NuTime | None) -> _Level:

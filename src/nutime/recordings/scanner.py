@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nutime.checks import check_number
-from nutime.data.series import Array
+from nutime.data.series import Array, is_frame, is_xarray
 from nutime.data.timeline import Times
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
@@ -36,10 +36,12 @@ from nutime.recordings.windows import (
     Float64,
     Indices,
     add_windows,
+    as_matrix,
     choose_window,
     cut_windows,
     embed_windows,
     interval_times,
+    moments,
     open_recording,
     read_recording,
     times_of,
@@ -171,9 +173,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         self.n_channels_in_, self.channel_names_in_ = len(recording), given.channel_names
         shortest = int(np.clip(length // 100, _MIN_WINDOW, _MAX_WINDOW))
         self.window_ = choose_window(self.window, recording, shortest, min(length // 50, _LONGEST))
-        self.mean_ = recording.mean(1, keepdims=True)
-        scale = recording.std(1, keepdims=True)
-        self.scale_ = np.where(scale > 0, scale, 1)
+        self.mean_, self.scale_ = moments([recording])
         recording -= self.mean_
         recording /= self.scale_
         sizes = [size for size in (m * self.window_ for m in _MULTIPLES) if size <= length // 4] or [self.window_]
@@ -205,10 +205,12 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         delays scores until the next known value.
 
         Args:
-            chunk: ``(n,)`` or ``(channels, n)`` points, as many as there are.
+            chunk: an array of ``(n,)`` or ``(channels, n)`` points, as many as there are.
         """
         check_is_fitted(self, "threshold_")
-        return np.asarray(self._stream.update(np.atleast_2d(np.asarray(chunk))).sum(0))
+        if is_frame(chunk) or is_xarray(chunk):
+            raise ValueError("a chunk must be an array (channels, n), of a frame: frame[names].to_numpy().T")
+        return np.asarray(self._stream.update(as_matrix(chunk)).sum(0))
 
     def finish(self) -> Float64:
         """Return the scores of the last ``delay_`` points; the next :meth:`update` starts another recording."""

@@ -7,7 +7,9 @@ for stretches of correlation ``r``.
 
 Recordings are searched completely, at every point, by the fast Fourier transform. Of every block of as many points
 as the query has, only the best match is kept; the blocks around a match are searched again for others that do not
-overlap it. :class:`~nutime.recordings.index.RecordingIndex` is faster where many queries are made.
+overlap it. All stretches that begin in a block contain its last point: values are taken relative to that point,
+and summed from it outwards, so that no stretch loses digits to large values elsewhere.
+:class:`~nutime.recordings.index.RecordingIndex` is faster where many queries are made.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.fft import irfft, next_fast_len, rfft
 
 from nutime.checks import check_number
@@ -33,7 +36,7 @@ from nutime.recordings.windows import (
 SCALES = ("keep", "ignore")
 _MIN_QUERY = 4  # points: shorter stretches have no shape
 _CHUNK_POINTS = 2**17  # transformed together
-_CONSTANT = 1e-5  # standard deviation of a stretch, relative to the recordings', below which it has no shape
+_CONSTANT = 1e-15  # standard deviation of a stretch, relative to its values, up to which it is rounding, not shape
 
 
 class Match(NamedTuple):
@@ -69,7 +72,8 @@ def find(recordings: Any, query: Any, k: int = 10, *, scale: str = "keep") -> li
         return recordings.search(query, k, scale=scale)  # type: ignore[no-any-return]
     check_number("k", k, "[1, inf)", integer=True)
     given = read_recordings(recordings)
-    stretch = Stretch.of(read_recording(query, given.channel_names).series[0], *moments(given.series), scale)
+    values = read_recording(query, given.channel_names).series[0]
+    stretch = Stretch.of(values, moments(given.series)[1], scale)
     starts = [np.arange(0, recording.shape[1] - stretch.size + 1, stretch.size) for recording in given.series]
     return best_matches(given, stretch, starts, k)
 
@@ -85,26 +89,24 @@ class Stretch:
     """A query, ready to be compared.
 
     Attributes:
-        values: ``(channels, size)``, standardised as the recordings; with scale ``ignore`` on its own.
-        mean, scale: of the recordings.
+        values: ``(channels, size)``; with scale ``ignore`` brought to mean 0 and standard deviation 1.
+        scale: of the recordings.
         shape_only: whether the scale is ignored.
     """
 
-    values: Float64
-    mean: Float64
+    values: Array
     scale: Float64
     shape_only: bool
 
     @classmethod
-    def of(cls, values: Array, mean: Float64, scale: Float64, mode: str) -> Self:
-        """Prepare a query of the values given, for recordings of a mean and a scale."""
+    def of(cls, values: Array, scale: Float64, mode: str) -> Self:
+        """Prepare a query of the values given, for recordings of a scale."""
         if len(values) != len(scale):
             raise ValueError(f"the query has {len(values)} channel(s), the recordings have {len(scale)}")
         if values.shape[1] < _MIN_QUERY:
             raise ValueError(f"a query needs at least {_MIN_QUERY} points, got {values.shape[1]}")
-        values = (values - mean) / scale
         shape_only = mode == "ignore"
-        return cls(_normalise(values) if shape_only else values, mean, scale, shape_only)
+        return cls(_normalise(values) if shape_only else values, scale, shape_only)
 
     @property
     def size(self) -> int:
@@ -114,28 +116,37 @@ class Stretch:
     def squared_distances(self, recording: Array, start: int, end: int) -> Float64:
         """Return the squared distances of the stretches that begin from ``start`` to ``end`` (exclusive)."""
         size = self.size
-        part = (recording[:, start : end + size - 1] - self.mean) / self.scale
+        part = recording[:, start : end + size - 1]
+        part = np.pad(part, ((0, 0), (0, (start - end) % size)), mode="edge")
+        rows = sliding_window_view(part, 2 * size - 1, axis=1)[:, ::size]  # (channels, blocks, 2 * size - 1)
+        middle = rows[..., size - 1, None]
+        rows = rows - middle
+        level = self.values.mean(-1, keepdims=True)
+        query, unit = (self.values - level)[:, None], self.scale[:, None]
         if self.shape_only:
-            part -= part.mean(1, keepdims=True)
-        n_points = part.shape[1]
-        n_fast = next_fast_len(n_points, real=True)
-        products = irfft(rfft(part, n_fast) * np.conj(rfft(self.values, n_fast)), n_fast)[:, : n_points - size + 1]
-        squares = _sliding_mean(part**2, size)
-        if not self.shape_only:
-            distances = squares - 2 / size * products + (self.values**2).mean(1, keepdims=True)
-            return np.asarray(np.maximum(distances.mean(0), 0))
-        deviation = np.sqrt(np.maximum(squares - _sliding_mean(part, size) ** 2, 0))
-        constant = deviation < _CONSTANT
-        # A stretch without shape is 0 everywhere: at distance 1 from any shape, and at 0 from the like.
-        flat = (self.values**2).mean(1, keepdims=True)
-        correlation = products / size / np.where(constant, 1, deviation)
-        return np.asarray(np.maximum(np.where(constant, flat, 1 + flat - 2 * correlation).mean(0), 0))
+            largest = np.abs(rows).max(-1, keepdims=True)
+            unit = np.where(largest > 0, largest, 1)
+        else:
+            query = query / unit
+        rows /= unit
+        n_fast = next_fast_len(2 * size - 1, real=True)
+        products = irfft(rfft(rows, n_fast) * np.conj(rfft(query, n_fast)), n_fast)[..., :size] / size
+        mean, squares = _sliding_mean(rows, size), _sliding_mean(rows**2, size)
+        spread = np.square(query).mean(-1, keepdims=True)
+        if self.shape_only:
+            deviation = np.sqrt(np.maximum(squares - mean**2, 0))
+            constant = deviation <= _CONSTANT * np.abs(middle / unit)
+            # A stretch without shape is 0 everywhere: at distance 1 from any shape, and at 0 from the like.
+            distances = np.where(constant, spread, 1 + spread - 2 * products / np.where(constant, 1, deviation))
+        else:
+            offset = (middle - level[:, None]) / unit
+            distances = squares - 2 * products + spread + offset * (2 * mean + offset)
+        return np.asarray(np.maximum(distances.mean(0), 0).ravel()[: end - start])
 
     def distance(self, stretch: Array) -> float:
         """Return the distance of one stretch of the size of the query, without the rounding of a transform."""
-        values = (stretch - self.mean) / self.scale
-        values = _normalise(values) if self.shape_only else values
-        return float(np.sqrt(((values - self.values) ** 2).mean()))
+        difference = _normalise(stretch) - self.values if self.shape_only else (stretch - self.values) / self.scale
+        return float(np.sqrt((difference**2).mean()))
 
 
 def best_matches(given: SeriesSet, stretch: Stretch, blocks: list[Indices], k: int) -> list[Match]:
@@ -186,11 +197,13 @@ def _block_minima(stretch: Stretch, values: Array, starts: Indices) -> tuple[Flo
 
 
 def _normalise(values: Array) -> Float64:
-    centred = values - values.mean(1, keepdims=True)
-    deviation = centred.std(1, keepdims=True)
-    return np.asarray(np.where(deviation < _CONSTANT, 0, centred / np.where(deviation < _CONSTANT, 1, deviation)))
+    mean, deviation = moments([values])
+    constant = deviation <= _CONSTANT * np.abs(values).max(1, keepdims=True)
+    return np.asarray(np.where(constant, 0, (values - mean) / deviation))
 
 
-def _sliding_mean(values: Float64, size: int) -> Float64:
-    total = np.pad(values.cumsum(1), ((0, 0), (1, 0)))
-    return np.asarray((total[:, size:] - total[:, :-size]) / size)
+def _sliding_mean(rows: Float64, size: int) -> Float64:
+    """Return the means of all stretches of rows of ``2 * size - 1`` points, summed from the middle outwards."""
+    total = rows[..., size - 1 :: -1].cumsum(-1)[..., ::-1]
+    total[..., 1:] += rows[..., size:].cumsum(-1)
+    return np.asarray(total / size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any, TypeAlias
@@ -47,11 +47,20 @@ def open_recordings(X: Any, channel_names: Sequence[str] | None = None) -> Serie
         notes = tuple(raw.report.notes())
         for note in notes:
             _log.warning(note)
-        given = SeriesSet(list(raw.values), None, raw.ids, raw.channel_names, times=raw.times, notes=notes)
-    values = [_as_matrix(recording) for recording in given.series]
+        given = SeriesSet(
+            list(raw.values),
+            ids=raw.ids,
+            channel_names=raw.channel_names,
+            times=raw.times,
+            zoned=raw.report.n_zoned > 0,
+            notes=notes,
+        )
+    values = [as_matrix(recording) for recording in given.series]
     if not values:
         raise ValueError("no recording given")
     for index, recording in enumerate(values):
+        if recording.shape[0] > recording.shape[1] and X is not given and given.channel_names is None:
+            raise ValueError(f"expected (channels, length), got {recording.shape}: transpose it")
         if len(recording) != len(values[0]):
             raise ValueError(
                 f"recording {index} has {len(recording)} channel(s), recording 0 has {len(values[0])}"
@@ -67,7 +76,8 @@ def read_recordings(X: Any, channel_names: Sequence[str] | None = None) -> Serie
 
 def open_recording(X: Any, channel_names: Sequence[str] | None = None) -> SeriesSet:
     """Return the only recording of ``X``, not copied; see :func:`open_recordings`."""
-    given = open_recordings(X if isinstance(X, SeriesSet) or is_xarray(X) else [X], channel_names)
+    several = isinstance(X, SeriesSet | Mapping) or is_xarray(X) or is_groupby(X)
+    given = open_recordings(X if several else [X], channel_names)
     if len(given) != 1:
         raise ValueError(f"expected one recording, got {len(given)}")
     return given
@@ -95,21 +105,24 @@ def _read(X: Any) -> RawSeries:
         return read_mapping(X)
     if is_groupby(X):
         return read_groups(X)
-    several = isinstance(X, list | tuple) and not all(isinstance(item, Real) for item in X)
+    several = isinstance(X, list | tuple) and not all(isinstance(item, Real | None) for item in X)
     return frames.read_recordings(X if several else [X], None)
 
 
-def _as_matrix(X: Any) -> NDArray[Any]:
-    array = as_array(X)
+def as_matrix(X: Any) -> NDArray[Any]:
+    """Return points ``(length,)`` or ``(channels, length)`` as a matrix, NaN where they are None or masked."""
+    try:
+        array = as_array(X)
+    except ValueError:  # lists of unequal length
+        raise ValueError("expected one recording, got several, or channels of unequal length") from None
+    if array.dtype == object and all(isinstance(value, Real | None) for value in array.flat):
+        array = array.astype(np.float64)
     if array.ndim not in (1, 2) or array.dtype.kind not in "fiub":
         raise ValueError(
             f"expected one recording, (length,) or (channels, length) numbers; got shape {array.shape} "
             f"of {array.dtype}"
         )
-    array = np.atleast_2d(array)
-    if array.shape[0] > array.shape[1]:
-        raise ValueError(f"expected (channels, length), got {array.shape}: transpose it")
-    return array
+    return np.atleast_2d(array)
 
 
 def _fill(values: NDArray[Any]) -> Float64:
@@ -123,22 +136,25 @@ def _fill(values: NDArray[Any]) -> Float64:
 
 def standardise(recording: Array) -> Float64:
     """Bring every channel to mean 0 and standard deviation 1; windows keep their scale within the recording."""
-    scale = recording.std(1, keepdims=True)
-    return np.asarray((recording - recording.mean(1, keepdims=True)) / np.where(scale > 0, scale, 1))
+    mean, scale = moments([recording])
+    return np.asarray((recording - mean) / scale)
 
 
-def moments(recordings: Iterable[Array]) -> tuple[Float64, Float64]:
+def moments(recordings: Sequence[Array]) -> tuple[Float64, Float64]:
     """Return mean and standard deviation (1 if it is 0) of each channel over all recordings, ``(channels, 1)``."""
+    largest = np.max([np.abs(recording).max(1, keepdims=True) for recording in recordings], 0)
+    exponent = np.frexp(largest)[1]
     count, mean, squares = 0, np.zeros(1), np.zeros(1)
-    for recording in recordings:
+    for values in recordings:
+        recording = np.ldexp(values, -exponent)  # squares stay in range
         own = recording.mean(1, keepdims=True)
         total = count + recording.shape[1]
         change = own - mean
         squares = squares + recording.var(1, keepdims=True) * recording.shape[1]
         squares = squares + change**2 * (count * recording.shape[1] / total)
         mean, count = mean + change * (recording.shape[1] / total), total
-    scale = np.sqrt(squares / count)
-    return mean, np.where(scale > 0, scale, 1)
+    scale = np.ldexp(np.sqrt(squares / count), exponent)
+    return np.ldexp(mean, exponent), np.where(scale > 0, scale, 1)
 
 
 def autocorrelation(value: NDArray[np.floating[Any]]) -> Float64:
