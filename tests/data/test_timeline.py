@@ -133,6 +133,8 @@ def test_months_are_regular(month_end):
 def test_few_repeated_times_are_averaged_and_many_refused():
     _, values, report = grid([0, 1, 1, 2], [1.0, 2.0, 4.0, 5.0])
     assert (values.tolist(), report.n_averaged) == ([1, 3, 5], 2)
+    _, _, report = grid([0, *range(20), 19], range(22))
+    assert report.n_averaged == 4
     with pytest.raises(ValueError, match="2 of 4 rows repeat an earlier time"):
         grid([0, 0, 1, 1], [1, 2, 3, 4])
 

@@ -55,7 +55,7 @@ class TimeReport:
     n_zoned: int = 0
 
     def count_zone(self, zone: Any, count: int) -> None:
-        """Count the times of a time zone, if it has another name than UTC."""
+        """Count times of a time zone, which are changed if it has another name than UTC."""
         if zone is not None:
             self.n_zoned += count
             self.n_shifted += count * (str(zone) != "UTC")
@@ -152,12 +152,12 @@ def _average_duplicates(times: Times, values: Array, report: TimeReport) -> tupl
             f"{repeated} of {len(times)} rows repeat an earlier time ({first}); "
             "name the column with the ids of the series, or make the times distinct"
         )
-    report.n_averaged += repeated + 1
     starts = np.flatnonzero(fresh)
+    single = np.diff(np.append(starts, len(times))) == 1
+    report.n_averaged += len(times) - int(single.sum())
     known = np.add.reduceat(np.isfinite(values), starts, axis=1)
     scaled = np.add.reduceat(np.where(np.isfinite(values), values, 0) / len(times), starts, axis=1)
     means = np.where(known > 0, scaled / np.maximum(known, 1) * len(times), np.nan).astype(values.dtype)
-    single = np.diff(np.append(starts, len(times))) == 1
     means[:, single] = values[:, starts[single]]
     return times[starts], means
 
