@@ -3,7 +3,8 @@
 import pytest
 from bench_data import tiny_encoder, write_set
 
-from nutime.bench.results import ResultFile
+from nutime.atomic import Journal
+from nutime.bench.results import ResultFile, is_own
 
 
 def test_two_runs_append_each_result_once_and_several_processes_find_what_one_finds(nutime, tmp_path):
@@ -27,12 +28,35 @@ def test_two_runs_append_each_result_once_and_several_processes_find_what_one_fi
     assert next(iter(ResultFile(out))).scores == next(iter(ResultFile(alone))).scores
 
 
+def test_other_weights_in_the_same_folder_have_results_of_their_own(nutime, tmp_path):
+    write_set(tmp_path, "Chinatown")
+    encoder, out = tmp_path / "tiny", tmp_path / "results.jsonl"
+    where = ("--weights", encoder, "--data-dir", tmp_path, "--device", "cpu", "--sets", "Chinatown", "-o", out)
+    for seed in (0, 0, 1):
+        tiny_encoder(seed).save(encoder)
+        assert nutime("bench", "run", "probe", *where).code == 0
+    methods = [result.method for result in ResultFile(out)]
+    assert len(methods) == len(set(methods)) == 2
+    assert all(is_own(method) and str(encoder) in method for method in methods)
+
+
+def test_a_file_that_another_benchmark_appends_to_is_refused(nutime, tmp_path):
+    out = tmp_path / "results.jsonl"
+    with Journal(out):
+        done = nutime("bench", "run", "probe", "--sets", "Chinatown", "--data-dir", tmp_path, "-o", out)
+    assert done.code == 1
+    assert "results.jsonl: is open in another process" in done.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "about"),
     [
         (["probing"], "'probing' is not one of probe, finetune, ucr"),
         (["uea", "--list", "112"], "uea has the lists 29, 26"),
         (["ablation-window", "--jobs", "2"], "runs in one process"),
+        (["ablation-window", "--weights", "nutime-small"], "ablation-window does not use it"),
+        (["probe", "--corpus", "corpus"], "probe does not use it"),
+        (["tfc", "--models", "0"], "--models"),
     ],
 )
 def test_contradictory_options_are_refused(nutime, arguments, about, tmp_path):

@@ -83,6 +83,11 @@ def test_what_a_protocol_cannot_do_is_refused(protocol, change):
         PROTOCOLS[protocol].methods(Request(**change))
 
 
+def test_a_frozen_encoder_has_no_epochs_to_choose():
+    with pytest.raises(ValueError, match="probe: no epoch is chosen"):
+        PROTOCOLS["probe"].methods(Request(selection="paper"))
+
+
 @pytest.mark.parametrize(
     ("protocol", "sets", "scores"),
     [

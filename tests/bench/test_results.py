@@ -36,7 +36,7 @@ def test_a_result_is_written_once(tmp_path):
         file.append(result(scores={"accuracy": 0.9}))
 
 
-@pytest.mark.parametrize("lost", [1, 30])
+@pytest.mark.parametrize("lost", [2, 30])
 def test_a_line_torn_by_a_kill_is_ignored_and_cut_off_by_the_next_result(tmp_path, lost):
     path = tmp_path / "results.jsonl"
     for name in ("ucr/GunPoint", "ucr/Coffee"):
@@ -48,6 +48,18 @@ def test_a_line_torn_by_a_kill_is_ignored_and_cut_off_by_the_next_result(tmp_pat
     assert path.read_bytes() == torn  # reading changes nothing: another process may be writing
     file.append(result("ucr/Beef"))
     assert [json.loads(line)["dataset"] for line in path.read_text().splitlines()] == ["ucr/GunPoint", "ucr/Beef"]
+
+
+def test_a_last_line_whose_end_an_editor_removed_is_a_result(tmp_path):
+    path = tmp_path / "results.jsonl"
+    for name in ("ucr/GunPoint", "ucr/Coffee"):
+        ResultFile(path).append(result(name))
+    path.write_bytes(path.read_bytes().rstrip())
+    file = ResultFile(path)
+    assert [r.dataset for r in file] == ["ucr/GunPoint", "ucr/Coffee"]
+    for name in ("ucr/Beef", "ucr/Car"):
+        file.append(result(name))
+    assert [r.dataset for r in ResultFile(path)] == ["ucr/GunPoint", "ucr/Coffee", "ucr/Beef", "ucr/Car"]
 
 
 def test_results_of_ucr_are_those_of_finetune_also_in_files_that_call_them_otherwise(tmp_path):

@@ -362,12 +362,29 @@ def plain(folder):
     write_rows(folder / "UCR/Mine_validation.tsv", negative(3, 20, seed=2))
 
 
+def folders(folder):
+    for name, X in (
+        ("train", positive(3, 20)),
+        ("test", negative(2, 20)),
+        ("Validation", negative(2, 20, seed=2)),
+    ):
+        (folder / name / "UCR").mkdir(parents=True)
+        write_rows(folder / name / "UCR" / "Mine.tsv", X)
+
+
 @pytest.mark.parametrize("layout", [published, arrays, tfc, plain])
 def test_only_training_splits_of_a_folder_enter_and_they_do_once(tmp_path, layout):
     layout(tmp_path)
     corpus = build_corpus([tmp_path], tmp_path / "corpus")
     assert corpus.sources == (CorpusSource("UCR/Mine", 0, 3, 60),)
     assert corpus.flat().values.min() > 0
+
+
+def test_folders_of_test_and_validation_series_are_held_out(tmp_path):
+    folders(tmp_path)
+    corpus = build_corpus([tmp_path], tmp_path / "corpus")
+    assert corpus.sources == (CorpusSource("train/UCR/Mine", 0, 3, 60),)
+    assert corpus.describe()["repeats"]["series_compared"] == 4
 
 
 def test_an_array_without_splits_enters_whole(tmp_path):

@@ -2,10 +2,12 @@ import dataclasses
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ from nutime import NuTime
 from nutime.atomic import locked
 from nutime.data.corpus.build import synthesize_corpus
 from nutime.data.corpus.store import CorpusWriter
+from nutime.figures.curves import read_metrics
 from nutime.pretrain.checkpoint import checkpoints
 from nutime.pretrain.loop import NonFiniteLossError, PretrainConfig, pretrain
 from nutime.pretrain.step import PretrainStep
@@ -94,6 +97,45 @@ def test_a_run_is_not_resumed_on_another_corpus(recipe, uninterrupted, tmp_path)
         pretrain(other.path, uninterrupted, resume=True, device="cpu")
 
 
+def test_a_run_is_not_resumed_on_the_same_series_in_another_scale(corpus, uninterrupted, tmp_path):
+    series = corpus.flat()
+    with CorpusWriter(tmp_path / "scaled") as writer:
+        writer.add("synthetic", [1000 * one.numpy() for one in series.values.split(series.lengths.tolist())])
+    with pytest.raises(ValueError, match="another corpus"):
+        pretrain(tmp_path / "scaled", uninterrupted, resume=True, device="cpu")
+
+
+def test_a_run_of_an_older_version_is_resumed(corpus, uninterrupted, tmp_path):
+    run = shutil.copytree(uninterrupted, tmp_path / "run")
+    document = json.loads((run / "run.json").read_text())
+    document["corpus"] = {name: document["corpus"][name] for name in ("series", "values")}
+    (run / "run.json").write_text(json.dumps(document))
+    assert pretrain(corpus.path, run, resume=True, device="cpu")
+
+
+def test_a_run_that_could_not_start_is_started_in_the_same_folder(corpus, recipe, tmp_path):
+    mistaken = dataclasses.replace(recipe, teacher="nutime-bass")
+    with pytest.raises(ValueError, match="no weights 'nutime-bass'"):
+        pretrain(corpus.path, tmp_path / "run", mistaken, device="cpu")
+    assert pretrain(corpus.path, tmp_path / "run", recipe, device="cpu")
+
+
+def test_a_run_that_fails_closes_its_metrics_and_a_torn_line_is_replaced(corpus, recipe, uninterrupted, tmp_path):
+    def fail(metrics):
+        raise OSError("no space left")
+
+    run = tmp_path / "run"
+    with pytest.raises(OSError, match="no space left"):
+        pretrain(corpus.path, run, recipe, device="cpu", report=fail)
+    opened = {os.path.realpath(path) for path in Path("/proc/self/fd").glob("*")}
+    assert not any(path.startswith(str(run.resolve())) for path in opened)
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "lo')
+    assert pretrain(corpus.path, run, resume=True, device="cpu")
+    assert [line["step"] for line in metrics(run)] == [2, 2, 4, 6, 8, 10, 12]
+    assert [line["loss"] for line in read_metrics(run)] == [line["loss"] for line in metrics(uninterrupted)]
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -110,6 +152,7 @@ def test_a_run_is_not_resumed_on_another_corpus(recipe, uninterrupted, tmp_path)
         {"smallest_crop": 0.0},
         {"masked": 1.0},
         {"seed": -1},
+        {"seed": 2**31},
         {"sampling": "largest"},
     ],
     ids=str,

@@ -10,6 +10,7 @@ replaced, and every result records it:
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -56,7 +57,7 @@ from nutime.bench.values import (
 from nutime.data.archives import ARCHIVE, Dataset, draw_splits, find_set, load_dataset, sublist
 from nutime.data.corpus.repeats import RepeatFinder
 from nutime.data.series import as_series
-from nutime.encoder import NuTime
+from nutime.encoder import NuTime, shipped_weights
 from nutime.model.config import NuTimeConfig
 
 #: The sets of TF-C in the order of the paper's tables.
@@ -189,14 +190,23 @@ class Request:
     network: NuTimeConfig = field(default_factory=NuTimeConfig)
 
     def named_encoders(self) -> list[tuple[str, NuTime]]:
-        """Load the encoders; ``random`` is the paper's network before training."""
-        return [(name, self._encoder(name).to(self.device)) for name in self.weights]
+        """Load the encoders, by their names as methods; ``random`` is the paper's network before training."""
+        encoders = [self._encoder(name).to(self.device) for name in self.weights]
+        return list(zip(map(_method_name, self.weights), encoders, strict=True))
 
     def _encoder(self, name: str) -> NuTime:
         if name != "random":
             return NuTime.from_pretrained(name)
         torch.manual_seed(0)
         return NuTime(NuTime.from_pretrained("nutime-paper").config)
+
+
+def _method_name(weights: str) -> str:
+    """Return the name of weights as a method: of a folder with its checksum, because its content may change."""
+    if weights == "random" or weights in shipped_weights() or not Path(weights).is_dir():
+        return weights
+    config = Path(weights, "config.json").read_bytes()  # with the checksums of the other files
+    return f"nutime {weights} ({hashlib.sha256(config).hexdigest()[:8]})"
 
 
 @dataclass(frozen=True)
@@ -215,6 +225,7 @@ class BenchProtocol:
 
 
 def _probe(request: Request) -> Sequence[Method]:
+    _refuse_selection(request, "probe")
     return [*(Probe(*named) for named in request.named_encoders()), *map(Peer, request.peers)]
 
 
@@ -264,9 +275,13 @@ def _ablation(protocol: str, request: Request) -> Sequence[Method]:
     return ablation_methods(protocol, request.network, pretraining, request.selection, request.models)
 
 
-def _refuse_selection_and_peers(request: Request, protocol: str) -> None:
+def _refuse_selection(request: Request, protocol: str) -> None:
     if request.selection != "honest":
         raise ValueError(f"{protocol}: no epoch is chosen here, on test data or otherwise; run it as honest")
+
+
+def _refuse_selection_and_peers(request: Request, protocol: str) -> None:
+    _refuse_selection(request, protocol)
     if request.peers:
         raise ValueError(f"{protocol}: peers are classifiers of whole sets; they cannot run it")
 

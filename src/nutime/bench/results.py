@@ -79,8 +79,11 @@ class ResultFile:
         self.path = Path(path)
         data = self.path.read_bytes() if self.path.exists() else b""
         # A process killed while writing leaves an incomplete last line; the next append removes it.
-        self._size = data.rfind(b"\n") + 1
-        self._results = [_parse(line, self.path, n) for n, line in enumerate(data[: self._size].splitlines(), 1)]
+        complete, end, last = data.rpartition(b"\n")
+        lines, self._size, self._separator = complete.splitlines(), len(complete + end), b""
+        if _is_json(last):  # only its end is missing, which editors may remove
+            lines, self._size, self._separator = [*lines, last], len(data), b"\n"
+        self._results = [_parse(line, self.path, number) for number, line in enumerate(lines, 1)]
         self._keys = {result.key for result in self._results}
 
     def __iter__(self) -> Iterator[Result]:
@@ -99,12 +102,20 @@ class ResultFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "ab") as file:
             file.truncate(self._size)
-            file.write(json.dumps(asdict(result), ensure_ascii=False).encode() + b"\n")
+            file.write(self._separator + json.dumps(asdict(result), ensure_ascii=False).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
-            self._size = file.tell()
+            self._size, self._separator = file.tell(), b""
         self._results.append(result)
         self._keys.add(result.key)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _parse(line: bytes, path: Path, number: int) -> Result:

@@ -23,10 +23,13 @@ _NAMES = (
     "probe, finetune, ucr, uea, tfc, fewshot, clustering, anomaly, impute, forecast, segmentation, localisation, "
     "ablation-encoding, ablation-scales, ablation-window, ablation-dim, ablation-weighting, ablation-corpus"
 )
+#: Options of ablations alone, which pretrain their encoders.
+_PRETRAINING = ("corpus", "steps", "batch")
 
 
 @app.command("run")
 def run(
+    context: typer.Context,
     protocol: Annotated[str, typer.Argument(help=f"One of {_NAMES}.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File the results are appended to.")] = RESULTS,
     sets: Annotated[str | None, typer.Option(help="Sets, comma-separated; else all of the list.")] = None,
@@ -38,10 +41,10 @@ def run(
     peers: Annotated[
         str, typer.Option(help="aeon's classifiers to compare with: MiniRocket, MultiRocket-Hydra, 1NN-DTW.")
     ] = "",
-    models: Annotated[int, typer.Option(help="Models of an ensemble.")] = 5,
+    models: Annotated[int, typer.Option(min=1, help="Models of an ensemble, or seeds.")] = 5,
     corpus: Annotated[str | None, typer.Option(help="Corpus folder that ablations pretrain on.")] = None,
-    steps: Annotated[int, typer.Option(help="Steps of an ablation's pretraining.")] = 2000,
-    batch: Annotated[int, typer.Option(help="Series per step of an ablation's pretraining.")] = 256,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of an ablation's pretraining.")] = 2000,
+    batch: Annotated[int, typer.Option(min=1, help="Series per step of an ablation's pretraining.")] = 256,
     data_dir: Annotated[str | None, typer.Option(help="Archive folder; NUTIME_DATA unless given.")] = None,
     device: Device = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes, each on its own set.")] = 1,
@@ -52,6 +55,7 @@ def run(
     """
     from rich.console import Console
 
+    from nutime.atomic import Journal
     from nutime.bench.protocols import PROTOCOLS, Request
     from nutime.bench.results import ResultFile, filed_as
     from nutime.bench.run import run as run_protocol
@@ -65,6 +69,9 @@ def run(
         raise typer.BadParameter(f"{protocol} has the lists {', '.join(chosen.lists)}", param_hint="--list")
     if jobs > 1 and protocol.startswith("ablation"):
         raise typer.BadParameter("an ablation pretrains its variants and runs in one process", param_hint="--jobs")
+    for name in ("weights",) if protocol.startswith("ablation") else _PRETRAINING:
+        if context.get_parameter_source(name).name == "COMMANDLINE":  # type: ignore[union-attr]
+            raise typer.BadParameter(f"{protocol} does not use it", param_hint=f"--{name}")
     console = Console(stderr=True)
     device = str(usable_device(device))
     request = Request(
@@ -80,25 +87,27 @@ def run(
     )
     console.print(f"{protocol}: {chosen.about}; {request.selection} protocol; on {device}")
 
-    file = ResultFile(out)
-
     def print_result(dataset: str, method: str, results: Sequence[Result]) -> None:
         last = results[-1]
         scores = "  ".join(f"{name} {value:.3f}" for name, value in last.scores.items())
         console.print(f"{dataset:36} {method:24} {scores}  {last.seconds:.1f} s", highlight=False)
 
     filed = filed_as(protocol)
-    state = run_protocol(
-        filed,
-        chosen.methods(request),
-        sets.split(",") if sets else chosen.sets(named_list, data_dir),
-        file,
-        data_dir=data_dir,
-        device=_device_name(device),
-        jobs=jobs,
-        load=chosen.load,
-        report=print_result,
-    )
+    methods = chosen.methods(request)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with Journal(out):  # so that no other process appends
+        file = ResultFile(out)
+        state = run_protocol(
+            filed,
+            methods,
+            _names(sets) if sets else chosen.sets(named_list, data_dir),
+            file,
+            data_dir=data_dir,
+            device=_device_name(device),
+            jobs=jobs,
+            load=chosen.load,
+            report=print_result,
+        )
     Console().print(_summary(filed, request.selection, file))
     console.print(f"results: {out}; {len(state.missing)} set(s) not run")
     for name, reason in state.missing.items():
@@ -106,7 +115,7 @@ def run(
 
 
 def _names(listed: str) -> tuple[str, ...]:
-    return tuple(name for name in listed.split(",") if name)
+    return tuple(name.strip() for name in listed.split(",") if name.strip())
 
 
 def _summary(protocol: str, selection: str, results: Iterable[Result]) -> Table:

@@ -22,7 +22,7 @@ _PANELS = {
 
 
 def read_metrics(run: str | Path) -> list[dict[str, Any]]:
-    """Return the metrics of a run's steps.
+    """Return the metrics of a run's steps; of steps that were repeated after a crash, those of the last time.
 
     Raises:
         ValueError: the folder is not a run, or a line cannot be read.
@@ -37,7 +37,7 @@ def read_metrics(run: str | Path) -> list[dict[str, Any]]:
             raise ValueError("a line without a step")
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: not the metrics of a run ({error})") from None
-    return metrics
+    return list({line["step"]: line for line in metrics}.values())
 
 
 @styled

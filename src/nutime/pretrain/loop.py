@@ -14,7 +14,7 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -22,7 +22,7 @@ from typing import Any, get_args
 import torch
 from torch import distributed, nn
 
-from nutime.atomic import locked, replace_file
+from nutime.atomic import Journal, locked, replace_file
 from nutime.checks import check_number
 from nutime.data.corpus.store import Corpus
 from nutime.devices import usable_device
@@ -97,7 +97,7 @@ class PretrainConfig:
             check_number(name, getattr(self, name), interval)
         for name in ("batch", "log_every", "probe_every", "checkpoint_every"):
             check_number(name, getattr(self, name), "[1, inf)", integer=True)
-        check_number("seed", self.seed, "[0, inf)", integer=True)
+        check_number("seed", self.seed, "[0, 2147483647]", integer=True)  # hashed as int32
         if self.steps is not None:
             check_number("steps", self.steps, "[1, inf)", integer=True)
         if self.teacher is not None and (
@@ -168,7 +168,7 @@ def pretrain(
         if rank == 0:
             run.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(run))
-        config = _open_run(run, config, corpus, resume, writes=rank == 0)
+        config = _open_run(run, config, corpus, resume, first=rank == 0)
         steps = config.steps_for(len(corpus))
         torch.manual_seed(config.seed)
         network = NuTime(config.network)
@@ -199,6 +199,8 @@ def pretrain(
         elif isinstance(model, Distillation):
             data.prepare(0)
             model.fit(step.samples(_TEACHER_BATCHES))
+        if rank == 0 and not (run / _DOCUMENT).exists():  # not before: a run that cannot start may be corrected
+            _describe_run(run, config, corpus)
         done = _train(step, data, config, steps, run if rank == 0 else None, stopping, probe, report)
         if rank == 0 and done == steps:
             network.save(run / "model")
@@ -223,33 +225,31 @@ def _train(
 ) -> int:
     """Take the remaining steps; return the total number taken. ``run`` is None except in rank 0."""
     done = int(step.step)
-    log = _Log(run) if run else None
     timer = _Timer(config.batch)
     saved = done
-    while done < steps:
-        data.prepare(done)
-        step()
-        done += 1
-        if done % config.log_every == 0 or done == steps:
-            _refuse_non_finite(step, data)
-            metrics = StepMetrics(
-                done, steps, float(step.loss), float(step.learning_rate), float(step.spread), timer.rate(done)
-            )
-            if probe and run and (done % config.probe_every < config.log_every or done == steps):
-                metrics = dataclasses.replace(metrics, probe=probe(step.model.network))
-                timer.restart(done)
-            if metrics.spread < COLLAPSE:
-                warnings.warn(f"step {done}: spread {metrics.spread:.3f}, embeddings collapse", stacklevel=2)
-            if log:
-                log.write(metrics)
-                report(metrics)
-        stop = _agreed(stopping, done, step)
-        if run and (done % config.checkpoint_every == 0 or stop or done == steps):
-            saved = _save(run, step, done, saved, final=stop or done == steps)
-        if stop:
-            break
-    if log:
-        log.close()
+    with closing(_Log(run)) if run else nullcontext() as log:
+        while done < steps:
+            data.prepare(done)
+            step()
+            done += 1
+            if done % config.log_every == 0 or done == steps:
+                _refuse_non_finite(step, data)
+                metrics = StepMetrics(
+                    done, steps, float(step.loss), float(step.learning_rate), float(step.spread), timer.rate(done)
+                )
+                if probe and run and (done % config.probe_every < config.log_every or done == steps):
+                    metrics = dataclasses.replace(metrics, probe=probe(step.model.network))
+                    timer.restart(done)
+                if metrics.spread < COLLAPSE:
+                    warnings.warn(f"step {done}: spread {metrics.spread:.3f}, embeddings collapse", stacklevel=2)
+                if log:
+                    log.write(metrics)
+                    report(metrics)
+            stop = _agreed(stopping, done, step)
+            if run and (done % config.checkpoint_every == 0 or stop or done == steps):
+                saved = _save(run, step, done, saved, final=stop or done == steps)
+            if stop:
+                break
     return done
 
 
@@ -277,22 +277,32 @@ def _refuse_non_finite(step: PretrainStep, data: ResidentCorpus | StreamedCorpus
 
 
 def _open_run(
-    run: Path, config: PretrainConfig | None, corpus: Corpus, resume: bool, *, writes: bool
+    run: Path, config: PretrainConfig | None, corpus: Corpus, resume: bool, *, first: bool
 ) -> PretrainConfig:
-    """Create the run's folder, or check that an existing one is the run to resume."""
-    identity = {"series": len(corpus), "values": sum(source.values for source in corpus.sources)}
+    """Return the recipe of the run to resume, or that of a new one, whose folder must be empty."""
     if resume and (stored := stored_run(run)):
-        if stored["corpus"] != identity:
-            raise ValueError(f"{run}: was trained on another corpus ({stored['corpus']}, not {identity})")
+        identity = _identity(corpus)
+        if any(identity.get(name) != value for name, value in stored["corpus"].items()):
+            raise ValueError(
+                f"{run}: was trained on another corpus than {corpus.path}; name that corpus, or start a run in "
+                "another folder"
+            )
         return PretrainConfig.from_dict(stored["config"])
-    if writes and not resume and any(run.iterdir()):
+    if first and not resume and any(run.iterdir()):
         raise ValueError(f"{run}: already exists; resume it, or choose another folder")
-    config = config or PretrainConfig()
-    if writes:
-        content = {"config": dataclasses.asdict(config), "corpus": identity, "versions": versions()}
-        with replace_file(run / _DOCUMENT) as file:
-            file.write(json.dumps(content, indent=2).encode() + b"\n")
-    return config
+    return config or PretrainConfig()
+
+
+def _describe_run(run: Path, config: PretrainConfig, corpus: Corpus) -> None:
+    content = {"config": dataclasses.asdict(config), "corpus": _identity(corpus), "versions": versions()}
+    with replace_file(run / _DOCUMENT) as file:
+        file.write(json.dumps(content, indent=2).encode() + b"\n")
+
+
+def _identity(corpus: Corpus) -> dict[str, Any]:
+    """Return what tells a corpus from others, also from the same series in another scale."""
+    description = corpus.describe()
+    return {name: description.get(name) for name in ("series", "values", "scale_histogram", "sources")}
 
 
 def stored_run(run: Path) -> dict[str, Any] | None:
@@ -307,7 +317,7 @@ def stored_run(run: Path) -> dict[str, Any] | None:
     try:
         stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         PretrainConfig.from_dict(stored["config"])
-        stored["corpus"]
+        stored["corpus"].items()
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{path}: not written by nutime, or damaged ({one_line(error)})") from None
     return stored
@@ -317,7 +327,7 @@ class _Log:
     """Metrics as JSON lines and, where TensorBoard is installed, as its events."""
 
     def __init__(self, run: Path) -> None:
-        self._file = (run / "metrics.jsonl").open("a", encoding="utf-8")
+        self._lines = Journal(run / "metrics.jsonl")
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
@@ -327,14 +337,13 @@ class _Log:
 
     def write(self, metrics: StepMetrics) -> None:
         values = {name: value for name, value in dataclasses.asdict(metrics).items() if value is not None}
-        self._file.write(json.dumps(values) + "\n")
-        self._file.flush()
+        self._lines.append(json.dumps(values))
         if self._board:
             for name in values.keys() - {"step", "steps"}:
                 self._board.add_scalar(name, values[name], metrics.step)
 
     def close(self) -> None:
-        self._file.close()
+        self._lines.close()
         if self._board:
             self._board.close()
 

@@ -1,8 +1,9 @@
 """Which series of a user's sources may be trained on, and which are held out.
 
 Names decide, before any value is read; where they are ambiguous, the series are held out. ``Name_TEST``,
-``val.pt`` and every array ``X_…`` other than ``X_train`` are held out. So is a labelled ``.npz`` without splits
-that has the name of an evaluation set, because an evaluation draws its test series from it.
+``val.pt``, files below a folder ``test`` and every array ``X_…`` other than ``X_train`` are held out. So is a
+labelled ``.npz`` without splits that has the name of an evaluation set, because an evaluation draws its test
+series from it.
 
 A published folder (``Coffee/Coffee_TRAIN.ts``) may hold the same series in several formats, and again by
 channel (``ERingDimension2_TRAIN.arff``) or padded (``JapaneseVowels_eq_TRAIN.ts``); they are read once.
@@ -28,7 +29,8 @@ from nutime.data.formats.read import FORMATS, TABLES, is_many, is_series_file, r
 from nutime.data.formats.source import InputFile, ReadOptions
 from nutime.data.series import Array
 
-_MARKED = re.compile(r"(?:(?P<set>.+)[_-])?(?P<split>train|test|val|valid|validation)", re.IGNORECASE)
+_HELD_OUT = ("test", "val", "valid", "validation")
+_MARKED = re.compile(rf"(?:(?P<set>.+)[_-])?(?P<split>train|{'|'.join(_HELD_OUT)})", re.IGNORECASE)
 _ARCHIVES = frozenset(entry.archive for entry in ARCHIVE.values())
 #: Names of sets that an evaluation may draw its test series from.
 _EVALUATED = frozenset(entry.name for entry in ARCHIVE.values() if entry.test)
@@ -180,10 +182,10 @@ def _of_file(path: Path, home: PurePosixPath, options: ReadOptions) -> Iterator[
     """List the splits of a file; ``home`` is its folder relative to the source."""
     options = options if series_suffix(path) in TABLES else {}
     stem = _stem(path)
-    own, held_out = stem, False
+    own, held_out = stem, any(part.lower() in _HELD_OUT for part in home.parts)
     if marked := _MARKED.fullmatch(stem):
         own = marked["set"] or path.resolve().parent.name
-        held_out = marked["split"].lower() != "train"
+        held_out |= marked["split"].lower() in _HELD_OUT
     name = str(home if home.name == own else home / own)
     place = str(path.resolve())
     if path.suffix.lower() != ".npz":
