@@ -52,6 +52,14 @@ def test_a_folder_is_replaced_as_a_whole_and_keeps_files_that_are_not_ours(tmp_p
     assert os.listdir(tmp_path) == ["model"]
 
 
+def test_a_file_is_never_replaced_by_a_folder(tmp_path):
+    file = tmp_path / "train.csv"
+    file.write_text("1,2\n")
+    with pytest.raises(ValueError, match=r"train\.csv: is a file; name a folder"), replace_folder(file):
+        pass
+    assert file.read_text() == "1,2\n"
+
+
 def test_other_files_of_a_replaced_folder_go_where_they_are_not_kept(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "old").write_text("old")

@@ -51,8 +51,13 @@ def replace_folder(folder: str | Path, *, keep: bool = True) -> Iterator[Path]:
     """Yield an empty folder that takes the place of ``folder`` if the block ends without an error.
 
     Files of the replaced folder that the block did not write are kept, unless ``keep`` is False.
+
+    Raises:
+        ValueError: ``folder`` is a file.
     """
     folder = Path(folder).resolve()
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder}: is a file; name a folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _scratch(folder) as scratch:
         fresh = scratch / "new"

@@ -13,7 +13,7 @@ from nutime.explore.state import Analysis, Collection
 
 pytest.importorskip("plotly")
 
-from nutime.explore import drawing
+from nutime.explore import drawing, layout
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 VALUES = arrays(np.float64, st.integers(1, 600), elements=FINITE)
@@ -81,6 +81,14 @@ def test_every_series_is_on_the_map_once_under_its_label(analysis_of):
     assert [trace.name for trace in traces] == ["a", "b", "c"]
     found = {index: trace.name for trace in traces for index in trace.customdata}
     assert found == dict(enumerate(labels))
+
+
+def test_series_without_a_label_are_no_class(analysis_of):
+    analysis = analysis_of(["a", "b", ""] * 4)
+    names = [trace.name for trace in drawing.map_figure(analysis, "pca", "label").data]
+    assert names == ["no label", "a", "b"]
+    assert layout.summary(analysis.collection)[1] == " 12 series · length 8 · 2 classes"
+    assert layout.facts(analysis, 2).startswith("no label · cluster")
 
 
 def test_more_classes_than_colours_leave_no_series_out(analysis_of):

@@ -294,6 +294,13 @@ def test_a_series_is_shown_by_its_id(waves_page):
     text(waves_page, "#facts", "wave 12 ")
 
 
+def test_an_id_is_typed_also_if_it_begins_like_another(waves_page):
+    waves_page.fill("#number", "")
+    waves_page.locator("#number").press_sequentially("wave 12", delay=150)
+    text(waves_page, "#facts", "wave 12 ")
+    assert waves_page.input_value("#number") == "wave 12"
+
+
 def test_the_map_names_the_series_under_the_pointer(waves_page):
     click_on_point(waves_page, 17)
     assert "wave 17" in text(waves_page, "#map .hoverlayer", "wave")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nutime.data.series import is_labelled
 from nutime.labelling.log import LabelLog
 from waves import refusal
 
@@ -19,7 +20,7 @@ EVENTS = st.lists(
     st.one_of(
         st.tuples(
             st.lists(st.integers(0, 5), min_size=1, max_size=3),
-            st.none() | st.text(min_size=1, max_size=200).filter(str.strip),
+            st.none() | st.text(min_size=1, max_size=200).filter(lambda text: is_labelled([text])[0]),
         ),
         st.integers(2, 12),  # the line of an event to undo
     ),
@@ -47,7 +48,7 @@ def test_reopening_continues_where_the_last_session_ended(tmp_path_factory, even
 
 
 @settings(max_examples=20)
-@given(cut=st.integers(1, 30))
+@given(cut=st.integers(2, 30))
 def test_a_line_torn_by_a_crash_is_ignored_and_the_next_label_replaces_it(tmp_path_factory, cut):
     path = tmp_path_factory.mktemp("log") / "labels.jsonl"
     log = LabelLog(path, SERIES)
@@ -60,6 +61,20 @@ def test_a_line_torn_by_a_crash_is_ignored_and_the_next_label_replaces_it(tmp_pa
     log.label([2], "c")
     log.close()
     assert LabelLog(path, SERIES).labels == {0: "a", 2: "c"}
+
+
+def test_a_last_line_whose_end_an_editor_removed_is_kept(path):
+    log = LabelLog(path, SERIES)
+    log.label([0], "a")
+    log.label([1], "b")
+    log.close()
+    path.write_text(path.read_text().rstrip("\n"))
+    LabelLog(path, SERIES).close()
+    log = LabelLog(path, SERIES)
+    assert log.labels == {0: "a", 1: "b"}
+    log.close()
+    path.write_text(path.read_text() + '{"series": [9], "label": "c"}')
+    assert refusal(LabelLog, path, SERIES) == f"{path}:4: there is no series 9"
 
 
 def test_undo_takes_back_one_event_and_its_class(path):
@@ -111,13 +126,16 @@ def test_labels_of_other_series_are_refused(path):
     assert "has the labels of other series" in refusal(LabelLog, path, SERIES[:-1])
 
 
-def test_a_file_of_something_else_is_refused_and_left_as_it_is(path):
-    path.write_text("label,a,b\nx,1,2\ny,3")
-    assert "is not a file of labels" in refusal(LabelLog, path, SERIES)
-    assert path.read_text() == "label,a,b\nx,1,2\ny,3"
+@pytest.mark.parametrize("content", ["label,a,b\nx,1,2\ny,3", '{"wave 1": "slow"}', "1\n2"])
+def test_a_file_of_something_else_is_refused_and_left_as_it_is(path, content):
+    path.write_text(content)
+    assert refusal(LabelLog, path, SERIES) == f"{path}: is not a file of labels; name another one"
+    assert path.read_text() == content
 
 
-@pytest.mark.parametrize(("series", "label"), [([6], "a"), ([-1], "a"), ([0], " "), ([0], "x" * 500)])
+@pytest.mark.parametrize(
+    ("series", "label"), [([6], "a"), ([-1], "a"), ([0], " "), ([0], "?"), ([0], "NaN"), ([0], "x" * 500)]
+)
 def test_what_cannot_be_a_label_is_refused_before_it_is_written(path, series, label):
     log = LabelLog(path, SERIES)
     refusal(log.label, series, label)
@@ -133,6 +151,7 @@ def test_the_file_has_one_line_of_json_per_event(path):
 
 
 NO_EVENTS = ["nonsense", "[]", "[" * 10**5, '{"series": [0]}', '"undo"']
+NO_EVENTS += ['{"undo": 2}', '{"undo": 9}']  # of lines that are no events: lines above were removed
 NO_EVENTS += ['{"series": [1e999], "label": "a"}', '{"series": [0], "label": 3}']
 
 

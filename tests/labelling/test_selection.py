@@ -97,3 +97,8 @@ def test_wrong_arguments_are_refused_in_one_line(encoder):
     series, y = waves(6)
     assert refusal(nutime.suggest, series, y[:3], model=encoder) == "y has 3 labels but X has 6 series"
     assert "n_suggestions" in refusal(nutime.suggest, series, n_suggestions=0, model=encoder)
+    points = {name: pd.DataFrame({"x": np.arange(30.0) % (3 + index)}) for index, name in enumerate("cab")}
+    known = pd.Series(["u", "v", None], index=list("abc"))
+    assert "y has the ids of X in another order" in refusal(nutime.suggest, points, known, model=encoder)
+    assert nutime.suggest(points, known[list("cab")], model=encoder).tolist() == [0]
+    assert "1d array" in refusal(nutime.suggest, points, known.to_dict(), model=encoder)

@@ -103,12 +103,13 @@ def test_more_labels_are_not_asked_for_when_they_change_nothing(new_session):
     assert session.state.stable
 
 
-@pytest.mark.parametrize("name", ["series.jsonl", "labels.csv"])
+@pytest.mark.parametrize("name", ["series.jsonl", "labels.csv", "labels.model", "other.jsonl"])
 def test_an_export_that_would_replace_the_series_or_the_log_is_refused_from_the_start(tmp_path, name):
     data = tmp_path / "series.csv"
     data.write_text("t0,t1\n1,2\n")
+    (tmp_path / "other.model").write_text("of another program")
     embedded = EmbeddedSeries.embed(np.eye(4, 40), "nutime-small", "auto")
-    with pytest.raises(ValueError, match="exported"):
+    with pytest.raises(ValueError, match="export"):
         Session(embedded, LabelLog(tmp_path / name, embedded.series))
     assert data.read_text() == "t0,t1\n1,2\n"
 

@@ -179,7 +179,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
             delattr(self, name)
         source = X.source if isinstance(X, EmbeddedSeries) else _read_names(X)
         for name, values in of_series.items():
-            _check_order(name, values, source.ids)
+            check_order(name, values, source.ids)
         self.encoder_ = self._load_encoder(X)
         self.n_channels_in_ = len(source.series[0])
         if source.n_features is not None:
@@ -324,7 +324,7 @@ def _as_texts(keys: Iterable[Any]) -> list[str]:
     return ["/".join(map(str, key if isinstance(key, tuple) else (key,))) for key in keys]
 
 
-def _check_order(name: str, values: Any, ids: list[str] | None) -> None:
+def check_order(name: str, values: Any, ids: list[str] | None) -> None:
     """Refuse a pandas object with the ids of the series in another order; any other index means nothing."""
     if ids is None or not hasattr(values, "iloc"):
         return

@@ -310,7 +310,7 @@ def _groups(analysis: Analysis, colour: str) -> Iterator[Group]:
     if len(names) > CLASSES:
         own = np.sort(np.argsort(-np.bincount(targets), kind="stable")[: CLASSES - 1])
     for target in own:
-        yield Group(str(names[target]), np.flatnonzero(targets == target))
+        yield Group(str(names[target]) or "no label", np.flatnonzero(targets == target))
     if len(own) < len(names):
         yield Group(f"{len(names) - len(own)} other classes", np.flatnonzero(~np.isin(targets, own)))
 

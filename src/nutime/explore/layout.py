@@ -178,7 +178,7 @@ def summary(collection: Collection) -> list[Any]:
     if collection.channels > 1:
         facts.append(f"{collection.channels:,} channels")
     if collection.labels is not None:
-        facts.append(f"{len(set(collection.labels.tolist())):,} classes")
+        facts.append(f"{len(set(collection.labels.tolist()) - {''}):,} classes")
     if collection.interpolated:
         facts.append(f"{collection.interpolated:,} missing values interpolated")
     return [html.B(collection.name), f" {' · '.join(facts)}"]
@@ -221,7 +221,7 @@ def facts(analysis: Analysis, index: int) -> str:
     if collection.ids is not None:
         known.append(collection.ids[index])
     if collection.labels is not None:
-        known.append(f"label {collection.labels[index]}")
+        known.append(f"label {collection.labels[index]}" if collection.labels[index] else "no label")
     if analysis.clusters is not None:
         known.append(f"cluster {analysis.clusters[index] + 1}")
     if analysis.scores is not None:

@@ -267,8 +267,9 @@ def _choose_series(app: Dash, analyses: Analyses) -> None:
             index = analysis.neighbours(last[1], layout.NEIGHBOURS)[by["neighbour"]].series
         if key is None or index < 0 or (analysis and index >= len(analysis)):
             raise PreventUpdate
-        # The click is reset, so that the same point can be clicked again later.
-        return [key, index], str(index), None
+        # What is being typed stays: the beginning of an id may be another id. The click is reset, so that the same
+        # point can be clicked again later.
+        return [key, index], no_update if by == "number" else str(index), None
 
     @app.callback(
         Output("facts", "children"),

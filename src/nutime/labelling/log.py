@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from nutime.atomic import Journal
-from nutime.data.series import Array
+from nutime.data.series import Array, is_labelled
 
 FORMAT = 1
+_HEADER = b'{"format": '
 _MAX_LABEL = 200  # characters; a label is a name, not a text
 
 
@@ -53,11 +54,16 @@ class LabelLog:
         self._journal = Journal(path)
         identity = {"n_series": len(series), "sha256": _digest(series)}
         try:
+            last = self._journal.path.read_bytes().rpartition(b"\n")[2]
             if not self._journal.lines:
+                if not last.startswith(_HEADER[: len(last)]):
+                    raise ValueError(f"{path}: is not a file of labels; name another one")
                 self._journal.append(json.dumps({"format": FORMAT, "key": uuid4().hex, **identity}))
+                last = b""
             self.key = self._check_header(identity)
             for line, text in enumerate(self._journal.lines[1:], start=2):
                 self._apply(line, self._parse(line, text))
+            self._append_last(last)
         except BaseException:
             self._journal.close()
             raise
@@ -65,8 +71,8 @@ class LabelLog:
 
     def label(self, series: Sequence[int], label: str | None) -> int:
         """Give series a label, or remove theirs; return the number of the event, for :meth:`undo`."""
-        if label is not None and not (label := " ".join(label.split())):
-            raise ValueError("a label needs at least one character")
+        if label is not None and not is_labelled([label := " ".join(label.split())])[0]:
+            raise ValueError(f"{label!r} means that there is no label; give the class another name")
         if label is not None and len(label) > _MAX_LABEL:
             raise ValueError(f"a label may have {_MAX_LABEL} characters, this one has {len(label)}")
         return self._append({"series": [int(index) for index in series], "label": label})
@@ -101,6 +107,14 @@ class LabelLog:
         self._replay()
         return line
 
+    def _append_last(self, text: bytes) -> None:
+        """Keep a last line without an end, as some editors leave it, unless it was torn by a crash."""
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError):
+            return
+        self._append(document)
+
     def _check_header(self, expected: dict[str, Any]) -> str:
         """Refuse a file with the labels of other series; return its key."""
         path = self._journal.path
@@ -120,7 +134,10 @@ class LabelLog:
         try:
             document = json.loads(text)
             if "undo" in document:
-                return int(document["undo"])
+                undone = int(document["undo"])
+                if undone not in self._events:
+                    raise ValueError
+                return undone
             event = _Event([int(index) for index in document["series"]], document["label"])
             if not (event.label is None or (isinstance(event.label, str) and len(event.label) <= _MAX_LABEL)):
                 raise ValueError
@@ -135,7 +152,7 @@ class LabelLog:
         if isinstance(event, _Event):
             self._events[line] = event
         else:
-            self._events.pop(event, None)
+            self._events.pop(event)
 
     def _replay(self) -> None:
         labels = dict(self._given)

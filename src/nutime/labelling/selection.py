@@ -17,11 +17,12 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.extmath import softmax
+from sklearn.utils.validation import column_or_1d
 
 from nutime.checks import check_number
 from nutime.data.series import SeriesLike, is_labelled
 from nutime.encoder import SMALL_WEIGHTS, NuTime
-from nutime.estimators.base import EmbeddedSeries, Float64
+from nutime.estimators.base import EmbeddedSeries, Float64, check_order
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.finetune.linear import fit_logistic, standardise
 from nutime.model.reading import AUTO
@@ -159,6 +160,7 @@ def suggest(
         X = classifier._embedded(X, verbose=verbose)
     elif not isinstance(X, EmbeddedSeries):
         X = EmbeddedSeries.embed(X, model, AUTO, device=device, verbose=verbose)
+    check_order("y", y, X.source.ids)
     labelled, labels = known_labels(y, len(X))
     space = Space.of(X.embedding)
     uncertainty = np.ones(len(X))
@@ -173,8 +175,8 @@ def suggest(
 
 def known_labels(y: Any, n_series: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
     """Return the indices of the labelled series, and their labels as text."""
-    given = [None] * n_series if y is None else list(y)
+    given = np.full(n_series, None) if y is None else column_or_1d(y, warn=True)
     if len(given) != n_series:
         raise ValueError(f"y has {len(given)} labels but X has {n_series} series")
-    labelled = np.flatnonzero(is_labelled(np.fromiter(given, object)))
+    labelled = np.flatnonzero(is_labelled(given))
     return labelled, np.array([str(given[index]) for index in labelled], np.str_)

@@ -148,26 +148,28 @@ class Session:
         writer = csv.writer(table, lineterminator="\n")
         writer.writerow(_HEADERS[bool(ids)].decode().split(","))
         writer.writerows([index, *([ids[index]] if ids else []), labels[index]] for index in sorted(labels))
-        path, folder = self._check_export(), self.log.path.with_suffix(".model")
+        path, folder = self._check_export()
         with replace_file(path) as file:
             file.write(table.getvalue().encode())
         classifier.save(folder)
         return path, folder
 
-    def _check_export(self) -> Path:
-        """Return the file that labels are exported to; refuse one that holds anything else, such as the series."""
-        path = self.log.path.with_suffix(".csv")
-        if path == self.log.path:
-            raise ValueError(f"{path}: labels are exported to this name; name the file of labels .jsonl")
+    def _check_export(self) -> tuple[Path, Path]:
+        """Return where labels and the model are exported to; refuse to replace anything else."""
+        path, folder = self.log.path.with_suffix(".csv"), self.log.path.with_suffix(".model")
+        if self.log.path in (path, folder):
+            raise ValueError(f"{self.log.path}: the export has this name; name the file of labels .jsonl")
+        other = folder if folder.is_file() else None
         if path.exists():
             with path.open("rb") as file:
-                header = file.readline(len(_HEADERS[-1]) + 2).strip()
-            if header not in _HEADERS:
-                raise ValueError(
-                    f"{path}: labels would be exported there, but it holds something else; "
-                    "give the file of labels another name"
-                )
-        return path
+                if file.readline(len(_HEADERS[-1]) + 2).strip() not in _HEADERS:
+                    other = path
+        if other:
+            raise ValueError(
+                f"{other}: the export would replace it, but it holds something else; "
+                "give the file of labels another name"
+            )
+        return path, folder
 
     def _refit(self, labels: dict[int, str]) -> None:
         """Fit all models to the labels."""
