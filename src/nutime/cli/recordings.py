@@ -460,9 +460,8 @@ def _query(text: str, given: SeriesSet, read: SourceOptions, source: str) -> Ser
     if len(edges) != 2:
         raise ValueError(f"--query {text!r} is neither START:END, nor two times as START/END, nor a file")
     values, times = given.series[index], times_of(given, index)
-    start, end = (
-        point_at(edge, times, side, given.zoned) for edge, side in zip(edges, ("left", "right"), strict=True)
-    )
+    start = point_at(edges[0], times, "left", given.zoned)
+    end = point_at(edges[1], times, "right", given.zoned)
     if not 0 <= start < end <= values.shape[1]:
         raise ValueError(f"--query {text!r} is not within the {values.shape[1]:,} points of {source}")
     return replace(given, series=[values[:, start:end]], ids=None, times=None)

@@ -173,7 +173,12 @@ def read_groups(groups: Any, freq: str | float | None = None) -> RawSeries:
         pairs.sort(key=lambda pair: [(key is not None, key) for key in pair[0]])
     keys = _key_columns(groups)
     frames = [_without(frame, keys) for _, frame in pairs]
-    return read_recordings(frames, ["/".join(map(str, key)) for key, _ in pairs], freq)
+    return read_recordings(frames, as_ids(key for key, _ in pairs), freq)
+
+
+def as_ids(keys: Iterable[Any]) -> list[str]:
+    """Return the ids of series from keys of groups or rows of an index; those of several parts are joined."""
+    return ["/".join(map(str, key if isinstance(key, tuple) else (key,))) for key in keys]
 
 
 def _key_columns(groups: Any) -> list[str | int]:
@@ -316,7 +321,7 @@ class _Table:
         if index.nlevels > 1 or (levels and _means(index.name, ID_NAMES) and not index.is_unique):
             if any(level.hasnans for level in levels):
                 raise ValueError("the index: the id of a row is missing")
-            self.index_ids = ["/".join(map(str, key)) for key in zip(*levels, strict=True)]
+            self.index_ids = as_ids(zip(*levels, strict=True))
         for role, level, column in (("time", self.index_time, self.time), ("id", self.index_ids, self.id)):
             if level is not None and column is not None:
                 raise ValueError(f"the index and column {column!r} may both hold the {role}; drop one of them")

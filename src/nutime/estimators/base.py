@@ -14,7 +14,7 @@ with the same names in another order is put in order, and one with other names i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from nutime.checks import check_arrays
+from nutime.data.frames import as_ids
 from nutime.data.names import ID_NAMES, quoted
 from nutime.data.series import (
     EXPECTED,
@@ -316,19 +317,14 @@ def _own_ids(X: Any, ids: list[str] | None) -> Any:
         levels = reversed(range(X.index.nlevels)) if X.index.nlevels > 1 else ()
         given = (*columns, *(X.index.droplevel(level) for level in levels), X.index)
         candidates = [ids_of_points.drop_duplicates() for ids_of_points in given]
-    return next((own for own in candidates if _as_texts(own) == ids), ids)
-
-
-def _as_texts(keys: Iterable[Any]) -> list[str]:
-    """Return ids as in a :class:`SeriesSet`."""
-    return ["/".join(map(str, key if isinstance(key, tuple) else (key,))) for key in keys]
+    return next((own for own in candidates if as_ids(own) == ids), ids)
 
 
 def check_order(name: str, values: Any, ids: list[str] | None) -> None:
     """Refuse a pandas object with the ids of the series in another order; any other index means nothing."""
     if ids is None or not hasattr(values, "iloc"):
         return
-    index = _as_texts(values.index)
+    index = as_ids(values.index)
     if index != ids and sorted(index) == sorted(ids):
         raise ValueError(
             f"{name} has the ids of X in another order: the series are {quoted(ids)}, {name} is for "
