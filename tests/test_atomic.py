@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from nutime.atomic import InUseError, new_folder, replace_file, replace_folder
+from nutime.atomic import InUseError, Journal, new_folder, read_lines, replace_file, replace_folder
 
 
 def test_a_file_appears_when_the_block_ends_and_with_the_usual_permissions(tmp_path):
@@ -116,6 +116,24 @@ def test_a_line_that_cannot_be_written_leaves_the_journal_as_it_was(tmp_path):
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "j"], capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
     assert (tmp_path / "j").read_text() == "a" * 30 + "\n" + "c" * 5 + "\n"
+
+
+@pytest.mark.parametrize(
+    ("last", "kept"),
+    [('{"a": 2}', True), ('{"a": 2', False), ('{"a": "é"}'.encode()[:8], False), ("[" * 10**5, False)],
+)
+def test_a_last_line_without_an_end_is_kept_if_it_is_json_and_otherwise_replaced(tmp_path, last, kept):
+    path = tmp_path / "j"
+    content = b'{"a": 1}\n' + (last if isinstance(last, bytes) else last.encode())
+    path.write_bytes(content)
+    lines = ['{"a": 1}', *[last] * kept]
+    assert read_lines(path) == lines
+    with Journal(path) as journal:
+        assert journal.lines == lines
+        assert path.read_bytes() == content  # opening changes nothing
+        for line in ("3", "4"):
+            journal.append(line)
+    assert path.read_text() == "\n".join([*lines, "3", "4", ""])
 
 
 def write_file(folder):

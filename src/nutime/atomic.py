@@ -11,6 +11,7 @@ writer of the same path knows which ones to remove, or to continue.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import secrets
 import shutil
@@ -174,13 +175,11 @@ def _lock(descriptor: int) -> bool | None:
 
 
 class Journal:
-    """A text file to which lines are appended, by one process at a time.
-
-    A last line without an end was torn by a crash before ``append`` returned: it is ignored, and replaced by the
-    next one.
+    """A file of JSON lines to which one process at a time appends; nothing is written before the first ``append``.
 
     Attributes:
-        lines: the complete lines, without their ends.
+        lines: the complete lines, without their ends; see :func:`read_lines`.
+        torn: the torn last line, which the next one replaces; empty if there is none.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -188,22 +187,23 @@ class Journal:
         if self.path.exists() and not self.path.is_file():
             raise ValueError(f"{path}: is not a regular file; name another one")
         self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115, open until close()
-        if _lock(self._file.fileno()) is False:
-            self.close()
-            raise InUseError(f"{path}: is open in another process; close that one first")
         try:
+            if _lock(self._file.fileno()) is False:
+                raise InUseError(f"{path}: is open in another process; close that one first")
             self._file.seek(0)
-            complete, end, _ = self._file.read().rpartition(b"\n")
-            self._size = len(complete + end)
-            self.lines = complete.decode("utf-8").split("\n") if end else []
-        except UnicodeDecodeError:
+            data = self._file.read()
+            self.lines, self.torn = _split_lines(data, path)
+        except ValueError:
             self.close()
-            raise ValueError(f"{path}: is not UTF-8 text; name another file") from None
+            raise
+        kept = data.removesuffix(self.torn)
+        self._size = len(kept)
+        self._missing_end = b"" if not kept or kept.endswith(b"\n") else b"\n"
         _sync(self.path.resolve().parent)
 
     def append(self, line: str) -> None:
         """Write a line to disk; after an error the journal is as before."""
-        data = f"{line}\n".encode()
+        data = self._missing_end + f"{line}\n".encode()
         self._file.truncate(self._size)
         try:
             if self._file.write(data) != len(data):
@@ -213,6 +213,7 @@ class Journal:
             self._file.truncate(self._size)
             raise
         self._size += len(data)
+        self._missing_end = self.torn = b""
         self.lines.append(line)
 
     def close(self) -> None:
@@ -224,6 +225,28 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """Return the complete lines of a :class:`Journal`, to which another process may be appending.
+
+    A last line without an end is complete if it is JSON, because editors may remove the end; otherwise it was torn
+    by a crash before ``append`` returned.
+    """
+    return _split_lines(Path(path).read_bytes(), path)[0]
+
+
+def _split_lines(data: bytes, path: str | Path) -> tuple[list[str], bytes]:
+    """Return the complete lines and the torn one."""
+    torn = data[data.rfind(b"\n") + 1 :]
+    with suppress(ValueError, RecursionError):
+        json.loads(torn)
+        torn = b""
+    try:
+        text = data.removesuffix(torn).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: is not UTF-8 text; name another file") from None
+    return text.removesuffix("\n").split("\n") if text else [], torn
 
 
 def _keep_other_files(old: Path, new: Path) -> None:

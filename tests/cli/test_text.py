@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from nutime.cli import main
-from nutime.cli.summaries import ClassSummary, show
+from nutime.cli.summaries import _ClassSummary, show
 
 HOSTILE = "a\x1b]0;title\x07\x1b[2J\x9b31m"
 
 
 def test_escape_bytes_of_labels_do_not_reach_the_terminal(capsys):
-    summary = ClassSummary()
+    summary = _ClassSummary()
     columns = {"predicted": [HOSTILE], f"p_{HOSTILE}": [1.0], "label": [f"other{HOSTILE}"]}
     summary.add({name: np.array(values) for name, values in columns.items()})
     show(*summary.pages(), False, "out.csv")

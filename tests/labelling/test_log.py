@@ -73,7 +73,7 @@ def test_a_last_line_whose_end_an_editor_removed_is_kept(path):
     log = LabelLog(path, SERIES)
     assert log.labels == {0: "a", 1: "b"}
     log.close()
-    path.write_text(path.read_text() + '{"series": [9], "label": "c"}')
+    path.write_text(path.read_text() + '\n{"series": [9], "label": "c"}')
     assert refusal(LabelLog, path, SERIES) == f"{path}:4: there is no series 9"
 
 

@@ -14,7 +14,8 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from glob import glob
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
@@ -109,6 +110,12 @@ def open_results(out: str) -> Iterator[Write]:
         return
     with _binary_file(out) as file, _WRITERS[_suffix(out) or ".csv"](file) as write:
         yield write
+
+
+def write_results(out: str, columns: Results) -> None:
+    """Write all rows at once, as :func:`open_results` does."""
+    with open_results(out) as write:
+        write(columns)
 
 
 @contextmanager
@@ -258,12 +265,6 @@ def csv_text(columns: Results) -> str:
 
 
 @contextmanager
-def _tsv_writer(file: IO[bytes]) -> Iterator[Write]:
-    with _csv_writer(file, "\t") as write:
-        yield write
-
-
-@contextmanager
 def _parquet_writer(file: IO[bytes]) -> Iterator[Write]:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -298,4 +299,9 @@ def _npz_writer(file: IO[bytes]) -> Iterator[Write]:
     np.savez(file, **arrays)
 
 
-_WRITERS = {".csv": _csv_writer, ".tsv": _tsv_writer, PARQUET: _parquet_writer, ".npz": _npz_writer}
+_WRITERS: dict[str, Callable[[IO[bytes]], AbstractContextManager[Write]]] = {
+    ".csv": _csv_writer,
+    ".tsv": partial(_csv_writer, delimiter="\t"),
+    PARQUET: _parquet_writer,
+    ".npz": _npz_writer,
+}

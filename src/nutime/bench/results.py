@@ -9,12 +9,12 @@ results takes the selection.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from nutime.atomic import Journal, read_lines
 from nutime.bench.statistics import Estimate, common_sets, estimate
 from nutime.data.archives import find_set
 from nutime.version import versions
@@ -73,17 +73,17 @@ def filed_as(protocol: str) -> str:
 
 
 class ResultFile:
-    """The results in a file, in the order they were written."""
+    """The results in a file, in the order they were written.
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        data = self.path.read_bytes() if self.path.exists() else b""
-        # A process killed while writing leaves an incomplete last line; the next append removes it.
-        complete, end, last = data.rpartition(b"\n")
-        lines, self._size, self._separator = complete.splitlines(), len(complete + end), b""
-        if _is_json(last):  # only its end is missing, which editors may remove
-            lines, self._size, self._separator = [*lines, last], len(data), b"\n"
-        self._results = [_parse(line, self.path, number) for number, line in enumerate(lines, 1)]
+    Args:
+        path: the file.
+        journal: the same file, to which no other process can append; otherwise it is opened by the first append.
+    """
+
+    def __init__(self, path: str | Path, journal: Journal | None = None) -> None:
+        self.path, self._journal = Path(path), journal
+        lines = journal.lines if journal else read_lines(path) if self.path.exists() else []
+        self._results = [_parse(line, self.path, number) for number, line in enumerate(lines, 1) if line.strip()]
         self._keys = {result.key for result in self._results}
 
     def __iter__(self) -> Iterator[Result]:
@@ -99,26 +99,15 @@ class ResultFile:
         """Write one line and wait until it is on disk; a second result with the same key is an error."""
         if result.key in self._keys:
             raise ValueError(f"{self.path}: already holds {' / '.join(map(str, result.key))}")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "ab") as file:
-            file.truncate(self._size)
-            file.write(self._separator + json.dumps(asdict(result), ensure_ascii=False).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-            self._size, self._separator = file.tell(), b""
+        if self._journal is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._journal = Journal(self.path)
+        self._journal.append(json.dumps(asdict(result), ensure_ascii=False))
         self._results.append(result)
         self._keys.add(result.key)
 
 
-def _is_json(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True
-
-
-def _parse(line: bytes, path: Path, number: int) -> Result:
+def _parse(line: str, path: Path, number: int) -> Result:
     try:
         document = json.loads(line)
         document["protocol"] = filed_as(document["protocol"])

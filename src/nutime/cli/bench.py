@@ -95,8 +95,8 @@ def run(
     filed = filed_as(protocol)
     methods = chosen.methods(request)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with Journal(out):  # so that no other process appends
-        file = ResultFile(out)
+    with Journal(out) as journal:
+        file = ResultFile(out, journal)
         state = run_protocol(
             filed,
             methods,

@@ -8,10 +8,8 @@ all series and collect the stream.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,12 +34,13 @@ from nutime.cli.options import (
     reads_series,
 )
 from nutime.cli.progress import progress_bars
+from nutime.cli.shared import check_model, check_outputs, errors_about, load_encoder
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from nutime import NuTime, NuTimeClassifier, NuTimeRegressor
+    from nutime import NuTimeClassifier, NuTimeRegressor
     from nutime.batch.results import Results
     from nutime.batch.source import Chunk, Extent, Source, SourceOptions
     from nutime.cli import summaries
@@ -88,34 +87,29 @@ def embed(
     from nutime.batch.source import Source
     from nutime.cli import summaries
 
-    _check_outputs(out, as_json, source, read.get("labels"))
-    _check_engine(engine, workers, gpus, device, source, out)
+    check_outputs(out, as_json, read, source)
+    ray = _ray_options(engine, workers, gpus, address, device, source, out)
     series = Source(source, read)
     first, chunks = series.opened()
-    encoder = _load_encoder(weights, device)
+    encoder = load_encoder(weights, device)
 
     from nutime import NuTimeEmbedder
 
-    with _errors_about(source):
+    with errors_about(source):
         embedder = NuTimeEmbedder(encoder, pool=pool.value, length=length or "auto").fit(first.named_series)
-    document, page = _apply(embedder, series, chunks, out, engine, _ray_options(workers, gpus, address))
+    document, page = _apply(embedder, series, chunks, out, ray)
     summaries.show({**document, "pool": embedder.reading_.name}, page, as_json, out)
 
 
 @reads_series
 def fit(
-    source: Annotated[
-        str, typer.Argument(metavar="TRAIN", show_default=False, help=f"Labelled series: {INPUT_HELP}.")
-    ],
-    out: Annotated[
-        str, typer.Option("--out", "-o", metavar="MODEL_DIR", show_default=False, help="Folder of the model.")
-    ],
+    source: Annotated[str, typer.Argument(metavar="TRAIN", help=f"Labelled series: {INPUT_HELP}.")],
+    out: Annotated[str, typer.Option("--out", "-o", metavar="MODEL_DIR", help="Folder of the model.")],
     read: SourceOptions,
     target: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            show_default=False,
             help="Predict numbers: name or position of their column; label for the labels of other files.",
         ),
     ] = None,
@@ -123,24 +117,17 @@ def fit(
         Strategy, typer.Option(help="Train a linear model on the frozen encoder, or the whole network.")
     ] = Strategy.PROBE,
     epochs: Annotated[
-        int | None,
-        typer.Option(min=1, show_default=False, help="For finetune: passes over the series (100; fewer if many)."),
+        int | None, typer.Option(min=1, help="For finetune: passes over the series (100; fewer if many).")
     ] = None,
     n_estimators: Annotated[
-        int | None,
-        typer.Option(min=1, show_default=False, help="For finetune: models to average (1; 5 with --target)."),
+        int | None, typer.Option(min=1, help="For finetune: models to average (1; 5 with --target).")
     ] = None,
     n_models: Annotated[int | None, typer.Option(min=1, hidden=True)] = None,
-    class_weight: Annotated[
-        ClassWeight | None, typer.Option(show_default=False, help="balanced: every class counts alike.")
-    ] = None,
+    class_weight: Annotated[ClassWeight | None, typer.Option(help="balanced: every class counts alike.")] = None,
     holdout: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", show_default=False, help="Validate on this share of every class."),
+        float | None, typer.Option(metavar="SHARE", help="Validate on this share of every class.")
     ] = None,
-    folds: Annotated[
-        int | None, typer.Option(min=2, metavar="K", show_default=False, help="Validate by cross-validation.")
-    ] = None,
+    folds: Annotated[int | None, typer.Option(min=2, metavar="K", help="Validate by cross-validation.")] = None,
     length: Length = None,
     weights: Annotated[
         str,
@@ -185,7 +172,7 @@ def fit(
         raise ValueError(f"{source}: has no labels; name their column with --label, or with --target for numbers")
     from nutime.estimators.supervised import default_weights
 
-    encoder = _load_encoder(default_weights(strategy.value) if weights == AUTO else weights, device)
+    encoder = load_encoder(default_weights(strategy.value) if weights == AUTO else weights, device)
     labels: NDArray[Any]
     training_set, labels, unlabelled = _labelled(chunks)
     series = training_set.series
@@ -200,7 +187,7 @@ def fit(
     if strategy == Strategy.FINETUNE and folds is None and holdout is None:
         holdout = HOLDOUT
     if target is not None:
-        with _errors_about(source):
+        with errors_about(source):
             labels = summaries.as_numbers(labels)
     strata: NDArray[Any] = labels if target is None else np.zeros(len(labels))
     if holdout is not None:
@@ -210,7 +197,7 @@ def fit(
         method = {"folds": int(parts.max()) + 1}
     options = {"length": length, "epochs": epochs, "n_estimators": n_estimators, "class_weight": class_weight}
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    with progress_bars() as new_bar, _errors_about(source):
+    with progress_bars() as new_bar, errors_about(source):
         embedding, training, fitting = new_bar("embedding", len(series)), new_bar("training"), new_bar("fitting")
 
         def make() -> NuTimeClassifier | NuTimeRegressor:
@@ -236,15 +223,12 @@ def fit(
     heading = f"{summaries.input_line(source, Extent.of(series))}, {heading}"
     if unlabelled:
         heading += f"; {unlabelled:,} series without a label left out"
-    summaries.show(document, [heading, *page, *summaries.next_steps(out, source)], as_json, out)
+    summaries.show(document, [heading, *page, *summaries.model_steps(out, source)], as_json, out)
 
 
 @reads_series
 def predict(
-    model: Annotated[
-        str,
-        typer.Argument(metavar="MODEL_DIR", show_default=False, help="Folder saved by fit, cluster or detect."),
-    ],
+    model: Annotated[str, typer.Argument(metavar="MODEL_DIR", help="Folder saved by fit, cluster or detect.")],
     source: Input,
     out: Output,
     read: SourceOptions,
@@ -252,15 +236,11 @@ def predict(
         float | None,
         typer.Option(
             metavar="COVERAGE",
-            show_default=False,
             help="For numbers: add bounds that contain the true number with this probability (0.9).",
         ),
     ] = None,
     reject_below: Annotated[
-        float | None,
-        typer.Option(
-            metavar="P", show_default=False, help="For a classifier: no class if its probability is below P."
-        ),
+        float | None, typer.Option(metavar="P", help="For a classifier: no class if its probability is below P.")
     ] = None,
     engine: EngineOption = Engine.LOCAL,
     workers: Workers = None,
@@ -280,11 +260,11 @@ def predict(
     from nutime.batch.source import Source
     from nutime.cli import summaries
 
-    _check_outputs(out, as_json, source, read.get("labels"))
-    _check_engine(engine, workers, gpus, device, source, out)
+    check_outputs(out, as_json, read, source)
+    ray = _ray_options(engine, workers, gpus, address, device, source, out)
     if reject_below is not None and not 0 <= reject_below <= 1:
         raise typer.BadParameter("must be between 0 and 1", param_hint="--reject-below")
-    _check_model(model)
+    check_model(model)
     series = Source(source, read, "test")
     first, chunks = series.opened()
 
@@ -303,8 +283,7 @@ def predict(
     if target in [*(first.data.channel_names or []), *(first.data.feature_names or [])]:
         raise ValueError(f"{source}: column {target!r} holds what the model predicts; give --label {target}")
     options = {"interval": interval, "reject_below": reject_below or 0}
-    ray = _ray_options(workers, gpus, address)
-    document, page = _apply(estimator, series, chunks, out, engine, ray, **options)
+    document, page = _apply(estimator, series, chunks, out, ray, **options)
     summaries.show({**document, "model": model}, page, as_json, out)
 
 
@@ -319,7 +298,6 @@ def cluster(
             "--clusters",
             "-k",
             min=1,
-            show_default=False,
             help="Number of clusters; unless given, the number from 2 to 10 with the best silhouette.",
         ),
     ] = None,
@@ -337,27 +315,27 @@ def cluster(
     """
     from nutime.batch.source import Chunk, Source
 
-    _check_outputs(out, as_json, source, read.get("labels"), save=save, force=force)
+    check_outputs(out, as_json, read, source, save=save, force=force)
     _, chunks = Source(source, read).opened()
-    encoder = _load_encoder(weights, device)
+    encoder = load_encoder(weights, device)
     data = Chunk.joined(chunks)
 
     from nutime import NuTimeClusterer
     from nutime.cli import summaries
     from nutime.estimators.base import EmbeddedSeries
 
-    with progress_bars() as new_bar, _errors_about(source):
+    with progress_bars() as new_bar, errors_about(source):
         bar = new_bar("embedding", len(data.series))
         embedded = EmbeddedSeries.embed(data.named_series, encoder, length=length or "auto", verbose=bar)
         new_bar("clustering")
         clusterer = NuTimeClusterer(clusters, encoder, length=length or "auto", random_state=seed).fit(embedded)
-    document, page = _write(clusterer, data, {"cluster": clusterer.labels_}, out)
+    document, page = _write(clusterer, source, data, {"cluster": clusterer.labels_}, out)
     if save:
         clusterer.save(save)
     defined = clusterer.silhouette_ == clusterer.silhouette_  # NaN for one cluster, or one series per cluster
     page.append(f"Silhouette: {f'{clusterer.silhouette_:.2f}, of at most 1' if defined else 'not defined'}")
     document |= {"model": save, "silhouette": clusterer.silhouette_ if defined else None}
-    summaries.show(document, [*page, *summaries.next_steps(save, source)], as_json, out)
+    summaries.show(document, [*page, *summaries.model_steps(save, source)], as_json, out)
 
 
 @reads_series
@@ -366,8 +344,7 @@ def detect(
     out: Output,
     read: SourceOptions,
     reference: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", show_default=False, help="Normal series to train on; else IN itself."),
+        str | None, typer.Option(metavar="FILE", help="Normal series to train on; else IN itself.")
     ] = None,
     contamination: Annotated[
         float, typer.Option(metavar="SHARE", help="Share of the training series to count as anomalous.")
@@ -391,14 +368,14 @@ def detect(
         raise typer.BadParameter("must be above 0 and at most 0.5", param_hint="--contamination")
     from nutime.batch.source import Chunk, Source
 
-    _check_outputs(out, as_json, source, reference, read.get("labels"), save=save, force=force)
-    _check_engine(engine, workers, gpus, device, source, out)
-    if engine == Engine.RAY and reference is None:
+    check_outputs(out, as_json, read, source, reference, save=save, force=force)
+    ray = _ray_options(engine, workers, gpus, address, device, source, out)
+    if ray and reference is None:
         raise typer.BadParameter("--engine ray needs normal series to train on", param_hint="--reference")
     series = Source(source, read)
     _, chunks = series.opened()
     normal = Source(reference, read, "train").opened()[1] if reference else chunks
-    encoder = _load_encoder(weights, device)
+    encoder = load_encoder(weights, device)
     training = Chunk.joined(normal)
     if len(training.series) == 1:
         raise ValueError(
@@ -411,116 +388,79 @@ def detect(
     from nutime.cli import summaries
     from nutime.estimators.base import EmbeddedSeries
 
-    with progress_bars() as new_bar, _errors_about(reference or source):
+    with progress_bars() as new_bar, errors_about(reference or source):
         bar = new_bar("embedding", len(training.series))
         embedded = EmbeddedSeries.embed(training.named_series, encoder, length=length or "auto", verbose=bar)
         detector = NuTimeDetector(contamination, encoder, length=length or "auto").fit(embedded)
     if reference:
-        document, page = _apply(detector, series, chunks, out, engine, _ray_options(workers, gpus, address))
+        document, page = _apply(detector, series, chunks, out, ray)
     else:
-        document, page = _write(detector, training, result_columns(detector, embedded), out)
+        document, page = _write(detector, source, training, result_columns(detector, embedded), out)
         page.append(f"Trained on the same series, of which {summaries.percent(contamination)} count as anomalous.")
     if save:
         detector.save(save)
-    page += summaries.next_steps(save, source)
+    page += summaries.model_steps(save, source)
     summaries.show({**document, "model": save}, page, as_json, out)
 
 
 def _apply(
-    model: Any,
-    source: Source,
-    chunks: Iterable[Chunk],
-    out: str,
-    engine: Engine,
-    ray: dict[str, Any],
-    **options: Any,
+    model: Any, source: Source, chunks: Iterable[Chunk], out: str, ray: dict[str, Any] | None, **options: Any
 ) -> summaries.Pages:
-    """Apply a model with the chosen engine, and summarise the results as JSON and as a page."""
+    """Apply a model on this machine, or with the options of Ray, and report on the results."""
     from nutime.batch.apply import apply_model
     from nutime.batch.ray_engine import apply_model_with_ray
     from nutime.cli import summaries
 
-    summary = summaries.summary_for(model)
-    extents: list[Extent] = []
-    names: list[str] = []
+    report = summaries.Report(model, out)
     with progress_bars() as new_bar:
         total = source.count
-        report = new_bar("series", total)
+        bar = new_bar("series", total)
 
         def observe(extent: Extent, columns: Results) -> None:
-            extents[:] = [extents[0] | extent if extents else extent]
-            names[:] = names or summaries.column_names(out, columns)
-            summary.add(columns)
-            report(extents[0].series, total)
+            bar(report.add(extent, columns), total)
 
-        if engine == Engine.RAY:
+        if ray:
             apply_model_with_ray(model, source, out, observe=observe, **ray, **options)
         else:
             apply_model(model, chunks, out, source=source, observe=observe, **options)
-    document, page = summary.pages()
-    page = [summaries.input_line(source.address, extents[0]), *page, summaries.output_line(out, names)]
-    return {"out": out, "series": extents[0].series, **document}, page
+    return report.pages(source.address)
 
 
-def _write(model: Any, data: Chunk, results: Results, out: str) -> summaries.Pages:
-    """Write the results of a model for all series, and summarise them as JSON and as a page."""
+def _write(model: Any, source: str, data: Chunk, results: Results, out: str) -> summaries.Pages:
+    """Write the results of a model for all series, and report on them."""
+    from nutime.batch.results import write_results
     from nutime.batch.source import Extent
     from nutime.cli import summaries
 
     columns = {**data.columns, **results}
-    _write_table(out, columns)
-    summary = summaries.summary_for(model)
-    summary.add(columns)
-    document, page = summary.pages()
-    written = summaries.output_line(out, summaries.column_names(out, columns))
-    page = [summaries.input_line(data.address, Extent.of(data.series)), *page, written]
-    return {"out": out, "series": len(data.series), **document}, page
+    write_results(out, columns)
+    report = summaries.Report(model, out)
+    report.add(Extent.of(data.series), columns)
+    return report.pages(source)
 
 
-def _write_table(out: str, columns: Results) -> None:
-    from nutime.batch.results import open_results
-
-    with open_results(out) as write:
-        write(columns)
-
-
-def _check_outputs(
-    out: str, as_json: bool, *inputs: str | None, save: str | None = None, force: bool = False
-) -> None:
-    """Refuse outputs that cannot be written, before any work is done."""
-    from nutime.batch.results import STANDARD, check_folder, check_output
-
-    if as_json and out == STANDARD:
-        raise typer.BadParameter("results (-o -) and JSON cannot share standard output", param_hint="--json")
-    check_output(out, *inputs)
-    if save:
-        check_folder(save, force)
-
-
-def _check_model(model: str) -> None:
-    if not Path(model, "estimator.json").is_file():
-        raise ValueError(f"{model}: is not a folder saved by nutime fit, cluster or detect (no estimator.json)")
-
-
-def _ray_options(workers: int | None, gpus: float | None, address: str | None) -> dict[str, Any]:
-    return {"workers": workers, "gpus": gpus or 0, "address": address}
-
-
-def _check_engine(
-    engine: Engine, workers: int | None, gpus: float | None, device: str | None, source: str, out: str
-) -> None:
-    """Refuse options that the engine does not have."""
+def _ray_options(
+    engine: Engine,
+    workers: int | None,
+    gpus: float | None,
+    address: str | None,
+    device: str | None,
+    source: str,
+    out: str,
+) -> dict[str, Any] | None:
+    """Return the options of Ray, None for the local engine; refuse options that the engine does not have."""
     from nutime.batch.results import writes_folder
     from nutime.batch.source import is_parquet
 
     if engine == Engine.LOCAL:
         if workers is not None or gpus is not None:
             raise typer.BadParameter("only --engine ray has them", param_hint="--workers, --gpus")
-        return
+        return None
     if device is not None:
         raise typer.BadParameter("the workers of --engine ray compute on CPUs, or --gpus", param_hint="--device")
     if not (is_parquet(source) and writes_folder(out)):
         raise typer.BadParameter("reads Parquet and writes a folder of Parquet files only", param_hint="--engine")
+    return {"workers": workers, "gpus": gpus or 0, "address": address}
 
 
 def _labelled(chunks: Iterable[Chunk]) -> tuple[SeriesSet, NDArray[np.str_], int]:
@@ -534,19 +474,3 @@ def _labelled(chunks: Iterable[Chunk]) -> tuple[SeriesSet, NDArray[np.str_], int
     labelled = labels != ""
     series = [values for values, has_label in zip(data.series, labelled, strict=True) if has_label]
     return replace(data.named_series, series=series), labels[labelled], int((~labelled).sum())
-
-
-def _load_encoder(weights: str, device: str | None) -> NuTime:
-    from nutime.devices import usable_device
-    from nutime.encoder import NuTime
-
-    return NuTime.from_pretrained(weights).to(usable_device(device))
-
-
-@contextmanager
-def _errors_about(address: str) -> Iterator[None]:
-    """Prefix a ValueError about series with the address they come from."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{address}: {error}") from None

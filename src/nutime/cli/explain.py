@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nutime.cli.commands import _check_model, _check_outputs, _errors_about
 from nutime.cli.options import AsJson, Device, Input, Output, reads_series
 from nutime.cli.progress import progress_bars
+from nutime.cli.shared import check_model, check_outputs, errors_about
 
 if TYPE_CHECKING:
     from nutime.batch.results import Results
@@ -20,19 +20,15 @@ if TYPE_CHECKING:
 
 @reads_series
 def explain(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL_DIR", show_default=False, help="Folder saved by fit or detect.")
-    ],
+    model: Annotated[str, typer.Argument(metavar="MODEL_DIR", help="Folder saved by fit or detect.")],
     source: Input,
     out: Output,
     read: SourceOptions,
     index: Annotated[
-        list[int] | None,
-        typer.Option(min=0, show_default=False, help="Series to explain, from 0; may be repeated; else all."),
+        list[int] | None, typer.Option(min=0, help="Series to explain, from 0; may be repeated; else all.")
     ] = None,
     figure: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", show_default=False, help="Draw explain.png and explain.svg there."),
+        Path | None, typer.Option(metavar="FOLDER", help="Draw explain.png and explain.svg there.")
     ] = None,
     device: Device = None,
     as_json: AsJson = False,
@@ -46,8 +42,8 @@ def explain(
 
     Example: `nutime explain model new.csv -o contributions.csv --index 0 --figure figures`
     """
-    _check_outputs(out, as_json, source, read.get("labels"))
-    _check_model(model)
+    check_outputs(out, as_json, read, source)
+    check_model(model)
 
     from nutime.batch.results import open_results
     from nutime.batch.source import Chunk, Extent, Source
@@ -85,7 +81,7 @@ def explain(
             report(done, len(chosen))
     page = [
         summaries.input_line(source, Extent.of([data.series[series] for series in chosen])),
-        summaries.output_line(out, list(columns)),
+        summaries.output_line(out, columns),
     ]
     document = {"model": model, "out": out, "series": chosen, "figure": None}
     if figure:
@@ -113,7 +109,7 @@ def _explain_one(estimator: Any, data: Chunk, series: int, start: int) -> tuple[
 
     names = data.data.channel_names
     given = SeriesSet([data.series[series]], channel_names=names)
-    with _errors_about(data.address):
+    with errors_about(data.address):
         contribution = estimator.explain(given)[0]
         results = result_columns(estimator, given)
     channels, length = contribution.shape

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nutime.access import LOOPBACK, Access
-from nutime.cli.commands import _errors_about
 from nutime.cli.options import SHIPPED, Device, reads_series
 from nutime.cli.recordings import FalseAlarmRate, Weights, _encoder, _read_one
+from nutime.cli.shared import errors_about, load_encoder, needs_extra
 
 if TYPE_CHECKING:
     from dash import Dash
@@ -41,7 +41,6 @@ def explore(
         bool | None,
         typer.Option(
             "--recording/--series",
-            show_default=False,
             help="Whether DATA is one recording or a set of series; else one series or a long table of few "
             "columns is a recording.",
         ),
@@ -67,26 +66,21 @@ def explore(
     elif not recording and data is not None and (is_series_file(data) or is_many(data)):
         next(read_records(data, **read))
     given = _read_one(data, read, "explore") if recording and data else None
-    try:
+    with needs_extra("explore", "the page"):
         from nutime.explore.page import build_app
         from nutime.explore.recording_page import build_recording_app
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"no module {error.name!r}; install the page with: pip install 'nutime[explore]'"
-        ) from None
     from rich.console import Console
 
-    from nutime.estimators.base import load_encoder
     from nutime.explore.recording import RecordingAnalysis
     from nutime.explore.state import Analyses, open_collection
 
     if data is not None and given is not None:
-        encoder = load_encoder(weights, device or "auto") if _encoder(weights) else None
-        with _errors_about(data):
+        encoder = load_encoder(weights, device) if _encoder(weights) else None
+        with errors_about(data):
             analysis = RecordingAnalysis(Path(data).name, given, encoder, false_alarm_rate)
         serve_page(build_recording_app(analysis), host, port, no_browser)
         return
-    analyses = Analyses(load_encoder(weights, device or "auto"))
+    analyses = Analyses(load_encoder(weights, device))
     if data is not None:
         with Console(stderr=True).status(f"reading {data}"):
             analyses.open_first(open_collection(data, **read))

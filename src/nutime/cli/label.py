@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nutime.cli.commands import _write_table
 from nutime.cli.explore import Host, NoBrowser, Port, serve_page
 from nutime.cli.options import SMALL, Device, Input, Weights, reads_series
 from nutime.cli.progress import progress_bars
+from nutime.cli.shared import check_outputs, load_encoder, needs_extra
 
 if TYPE_CHECKING:
     from nutime.batch.source import SourceOptions
@@ -28,7 +28,6 @@ def label(
             "--out",
             "-o",
             metavar="FILE",
-            show_default=False,
             help=f"File of the labels, which a later session continues; else IN with the suffix {_SUFFIX}.",
         ),
     ] = None,
@@ -45,15 +44,9 @@ def label(
 
     Example: `nutime label series.csv`
     """
-    try:
+    with needs_extra("explore", "the page"):
         from nutime.explore.labelling import build_label_app
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"no module {error.name!r}; install the page with: pip install 'nutime[explore]'"
-        ) from None
     from nutime.batch.source import Chunk, Source
-    from nutime.devices import usable_device
-    from nutime.encoder import NuTime
     from nutime.estimators.base import EmbeddedSeries
     from nutime.labelling.log import LabelLog
     from nutime.labelling.selection import known_labels
@@ -65,7 +58,7 @@ def label(
     labelled, labels = known_labels(data.columns.get("label"), len(data.series))
     log = LabelLog(path, data.series, dict(zip(labelled.tolist(), labels.tolist(), strict=True)))
     with progress_bars() as new_bar:
-        encoder = NuTime.from_pretrained(weights).to(usable_device(device))
+        encoder = load_encoder(weights, device)
         bar = new_bar("embedding", len(data.series))
         session = Session(EmbeddedSeries.embed(data.data, encoder, AUTO, verbose=bar), log)
     serve_page(build_label_app(session, Path(source).name), host, port, no_browser)
@@ -77,7 +70,6 @@ def suggest(
         str,
         typer.Argument(
             metavar="MODEL",
-            show_default=False,
             help="A folder saved by fit, or an encoder: then a linear model is fitted to the labels in IN.",
         ),
     ],
@@ -95,10 +87,10 @@ def suggest(
 
     Example: `nutime suggest model pool.csv -n 20`
     """
-    from nutime.batch.results import check_output
-    from nutime.batch.source import Chunk, Source, input_columns
+    from nutime.batch.results import write_results
+    from nutime.batch.source import Chunk, Source
 
-    check_output(out, source, read.get("labels"))
+    check_outputs(out, False, read, source)
     data = Chunk.joined(Source(source, read).opened()[1])
 
     import nutime
@@ -111,8 +103,8 @@ def suggest(
     with progress_bars() as new_bar:
         bar = new_bar("embedding", len(data.series))
         chosen = nutime.suggest(data.named_series, data.columns.get("label"), count, model=loaded, verbose=bar)
-    columns = {name: values[chosen] for name, values in input_columns(data.data).items() if name != "label"}
-    _write_table(out, {"series": chosen, **columns})
+    columns = {name: values[chosen] for name, values in data.columns.items() if name != "label"}
+    write_results(out, {"series": chosen, **columns})
 
 
 def _beside(source: str) -> Path:

@@ -43,10 +43,7 @@ class Engine(StrEnum):
 
 
 Input = Annotated[
-    str,
-    typer.Argument(
-        metavar="IN", show_default=False, help=f"Series: {INPUT_HELP}; or a folder or address of Parquet files."
-    ),
+    str, typer.Argument(metavar="IN", help=f"Series: {INPUT_HELP}; or a folder or address of Parquet files.")
 ]
 Output = Annotated[
     str,
@@ -54,54 +51,35 @@ Output = Annotated[
         "--out",
         "-o",
         metavar="OUT",
-        show_default=False,
         help="Results: a .csv, .tsv, .parquet or .npz file, - for CSV on standard output, or a folder of Parquet.",
     ),
 ]
 Weights = Annotated[str, typer.Option(metavar="NAME|FOLDER", help="Encoder: a shipped one, or a folder.")]
 Length = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        metavar="POINTS",
-        show_default=False,
-        help="Resize series to this length; else it follows the series.",
-    ),
+    typer.Option(min=1, metavar="POINTS", help="Resize series to this length; else it follows the series."),
 ]
-Save = Annotated[
-    str | None,
-    typer.Option(metavar="MODEL_DIR", show_default=False, help="Save the model, for nutime predict."),
-]
+Save = Annotated[str | None, typer.Option(metavar="MODEL_DIR", help="Save the model, for nutime predict.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a model that exists already.")]
 EngineOption = Annotated[
     Engine, typer.Option("--engine", help="Apply the model on this machine, or with Ray (nutime\\[ray], Parquet).")
 ]
 Workers = Annotated[
-    int | None,
-    typer.Option(
-        min=1, show_default=False, help="For --engine ray: copies of the model, one CPU each; else all CPUs."
-    ),
+    int | None, typer.Option(min=1, help="For --engine ray: copies of the model, one CPU each; else all CPUs.")
 ]
 Gpus = Annotated[
     float | None,
-    typer.Option(
-        min=0.01,
-        show_default=False,
-        help="For --engine ray: GPUs per copy of the model, 0.25 for a quarter; else none.",
-    ),
+    typer.Option(min=0.01, help="For --engine ray: GPUs per copy of the model, 0.25 for a quarter; else none."),
 ]
 RayAddress = Annotated[
     str | None,
     typer.Option(
         "--address",
         envvar="RAY_ADDRESS",
-        show_default=False,
         help="For --engine ray: address of a cluster; else Ray starts on this machine.",
     ),
 ]
-Device = Annotated[
-    str | None, typer.Option(show_default=False, help="cpu, cuda …; a GPU where there is one unless given.")
-]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda …; a GPU where there is one unless given.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", envvar="NUTIME_DATA", help="Folder with the archives.")
@@ -113,7 +91,6 @@ def read_options(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            show_default=False,
             help="Labels: name or position (0 first, -1 last) of a column; else label, class, target or y.",
         ),
     ] = None,
@@ -122,33 +99,21 @@ def read_options(
         typer.Option(
             "--id",
             metavar="COLUMN",
-            show_default=False,
             help="Ids, repeated in the results: name or position of a column; else id, series or series_id.",
         ),
     ] = None,
     time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", show_default=False, help="Times: a column; else time, timestamp, t or date."
-        ),
+        str | None, typer.Option(metavar="COLUMN", help="Times: a column; else time, timestamp, t or date.")
     ] = None,
     channels: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN,…", show_default=False, help="Channels, comma-separated; else all other columns."
-        ),
+        str | None, typer.Option(metavar="COLUMN,…", help="Channels, comma-separated; else all other columns.")
     ] = None,
     freq: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STEP", show_default=False, help="Step of irregular times (10ms, 1h); else the median step."
-        ),
+        str | None, typer.Option(metavar="STEP", help="Step of irregular times (10ms, 1h); else the median step.")
     ] = None,
     labels: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE", show_default=False, help="Labels of a folder of files: file names and labels, as CSV."
-        ),
+        typer.Option(metavar="FILE", help="Labels of a folder of files: file names and labels, as CSV."),
     ] = None,
 ) -> SourceOptions:
     """Return the options that were given, as :class:`~nutime.batch.source.Source` takes them."""

@@ -12,6 +12,7 @@ import typer
 
 from nutime.cli.options import Device
 from nutime.cli.progress import progress_bars
+from nutime.cli.shared import load_encoder
 
 if TYPE_CHECKING:
     from nutime.pretrain.loop import PretrainConfig, StepMetrics
@@ -122,14 +123,12 @@ def decoder(
     """
     from nutime.checks import check_number
     from nutime.data.corpus.store import Corpus
-    from nutime.devices import usable_device
-    from nutime.encoder import NuTime
     from nutime.pretrain.decoder import train_decoder
 
     check_number("learning_rate", learning_rate, "(0, inf)")
     if out.exists():
         raise ValueError(f"{out}: already exists; choose another folder")
-    model = NuTime.from_pretrained(encoder).to(usable_device(device))
+    model = load_encoder(encoder, device)
     with progress_bars() as new_bar:
         bar = new_bar("decoder")
         trained = train_decoder(

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nutime.cli import options
-from nutime.cli.commands import _check_outputs, _errors_about, _write_table
 from nutime.cli.options import SHIPPED, AsJson, Device, Force, Output, reads_recordings
+from nutime.cli.shared import check_outputs, errors_about
 
 if TYPE_CHECKING:
     from nutime.batch.results import Results
@@ -32,18 +32,12 @@ _QUERY = re.compile(r"(?:(?P<name>[^/]+):)?(?P<start>\d+):(?P<end>\d+)")
 _FILES = (
     "a table with one row per point and one column per channel (.csv .parquet …), or one series in another format"
 )
-Recording = Annotated[str, typer.Argument(metavar="IN", show_default=False, help=f"Recording: {_FILES}.")]
+Recording = Annotated[str, typer.Argument(metavar="IN", help=f"Recording: {_FILES}.")]
 Recordings = Annotated[
-    str,
-    typer.Argument(
-        metavar="IN", show_default=False, help=f"Recordings: {_FILES}; or a folder or pattern of such files."
-    ),
+    str, typer.Argument(metavar="IN", help=f"Recordings: {_FILES}; or a folder or pattern of such files.")
 ]
 Window = Annotated[
-    int | None,
-    typer.Option(
-        min=2, metavar="POINTS", show_default=False, help="Shortest window; else it follows the recording."
-    ),
+    int | None, typer.Option(min=2, metavar="POINTS", help="Shortest window; else it follows the recording.")
 ]
 FalseAlarmRate = Annotated[
     float, typer.Option(metavar="SHARE", help="Share of the points of a normal recording above the threshold.")
@@ -69,8 +63,7 @@ def segment(
     out: Output,
     read: SourceOptions,
     change_points: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", show_default=False, help="How many to find; else it is decided."),
+        int | None, typer.Option(min=0, metavar="N", help="How many to find; else it is decided.")
     ] = None,
     window: Window = None,
     weights: Weights = SHIPPED,
@@ -83,13 +76,13 @@ def segment(
 
     Example: `nutime segment recording.csv -o segments.csv`
     """
-    _check_outputs(out, as_json, source)
+    check_outputs(out, as_json, read, source)
     given = _read_one(source, read, "segment")
 
     from nutime import NuTimeSegmenter
     from nutime.recordings.tables import interval_columns
 
-    with _errors_about(source):
+    with errors_about(source):
         segmenter = NuTimeSegmenter(change_points, window or "auto", _encoder(weights), device=device or "auto")
         found = segmenter.fit_predict(given).tolist()
     segments = segmenter.segments_
@@ -106,14 +99,10 @@ def scan(
     out: Output,
     read: SourceOptions,
     reference: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", show_default=False, help="A normal recording to compare with; else IN itself."
-        ),
+        str | None, typer.Option(metavar="FILE", help="A normal recording to compare with; else IN itself.")
     ] = None,
     scores: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", show_default=False, help="Write the score of every point there as well."),
+        str | None, typer.Option(metavar="FILE", help="Write the score of every point there as well.")
     ] = None,
     false_alarm_rate: FalseAlarmRate = 0.01,
     window: Window = None,
@@ -127,9 +116,8 @@ def scan(
 
     Example: `nutime scan recording.csv --reference normal.csv -o intervals.csv --scores scores.csv`
     """
-    inputs = [source, reference] if reference else [source]
     for place in [out, scores] if scores else [out]:
-        _check_outputs(place, as_json, *inputs)
+        check_outputs(place, as_json, read, source, reference)
     if scores == out:
         raise typer.BadParameter("must not be the file of the intervals", param_hint="--scores")
     given = _read_one(source, read, "scan")
@@ -138,15 +126,17 @@ def scan(
     import numpy as np
 
     from nutime import NuTimeScanner
+    from nutime.batch.results import write_results
+    from nutime.cli import summaries
     from nutime.recordings.tables import interval_columns, table_rows
 
     scanner = NuTimeScanner(
         window or "auto", _encoder(weights), false_alarm_rate=false_alarm_rate, device=device or "auto"
     )
     if normal is not None:
-        with _errors_about(reference or source):
+        with errors_about(reference or source):
             scanner.fit(normal)
-    with _errors_about(source):
+    with errors_about(source):
         score = scanner.fit_predict(given) if normal is None else scanner.predict(given)
     names = scanner.channel_names_in_ or [str(index) for index in range(scanner.n_channels_in_)]
     intervals = [interval._replace(channel=names[interval.channel]) for interval in scanner.intervals_]  # type: ignore[arg-type]
@@ -164,14 +154,14 @@ def scan(
         "top": table_rows(highest)[:_SHOWN],
     }
     line = (
-        f"Anomalies: {len(intervals):,} interval(s), {100 * share:.1f} % of the points, with a score above "
+        f"Anomalies: {len(intervals):,} interval(s), {summaries.percent(share)} of the points, with a score above "
         f"{scanner.threshold_:.2f}"
     )
     page = [line, _table(highest)] if intervals else [line, f"Highest score: {score[peak]:.2f} at point {peak:,}"]
     if scores:
         times = {} if given.times is None else {"time": given.times[0]}
-        _write_table(scores, {**times, "score": score, "is_anomaly": score > scanner.threshold_})
-        page.append(f"Scores of all points: {'standard output' if scores == '-' else scores}")
+        write_results(scores, {**times, "score": score, "is_anomaly": score > scanner.threshold_})
+        page.append(f"Scores of all points: {summaries.output_name(scores)}")
     _show(source, given, columns, page, document, out, as_json)
 
 
@@ -181,29 +171,21 @@ def annotate(
     out: Output,
     read: SourceOptions,
     reference: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|FOLDER", show_default=False, help="Recordings to learn from, with --intervals."
-        ),
+        str | None, typer.Option(metavar="FILE|FOLDER", help="Recordings to learn from, with --intervals.")
     ] = None,
     intervals: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            show_default=False,
             help="What happens there: a CSV with the columns recording (unless there is one), start, end (points, "
             "exclusive; or start_time, end_time) and label.",
         ),
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL_DIR", show_default=False, help="A saved model, instead of learning one."),
+        str | None, typer.Option(metavar="MODEL_DIR", help="A saved model, instead of learning one.")
     ] = None,
     window: Window = None,
-    save: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL_DIR", show_default=False, help="Save the model, for --model."),
-    ] = None,
+    save: Annotated[str | None, typer.Option(metavar="MODEL_DIR", help="Save the model, for --model.")] = None,
     force: Force = False,
     weights: options.Weights = SHIPPED,
     device: Device = None,
@@ -219,8 +201,7 @@ def annotate(
         raise typer.BadParameter("give --reference and --intervals, or --model", param_hint="--reference")
     if model and (save or window):
         raise typer.BadParameter("a saved model has its window and is saved already", param_hint="--model")
-    inputs = [place for place in (source, reference, intervals) if place]
-    _check_outputs(out, as_json, *inputs, save=save, force=force)
+    check_outputs(out, as_json, read, source, reference, intervals, save=save, force=force)
     if model and not Path(model, "annotator.json").is_file():
         raise ValueError(f"{model}: is not a folder saved by nutime annotate (no annotator.json)")
     given = _read(source, read, "annotate")
@@ -229,13 +210,16 @@ def annotate(
 
     from dataclasses import replace
 
+    import numpy as np
+
     from nutime import NuTimeAnnotator
+    from nutime.cli import summaries
     from nutime.recordings.tables import interval_columns
 
     if model:
         annotator = NuTimeAnnotator.load(model, device or "auto")
     else:
-        with _errors_about(intervals or source):
+        with errors_about(intervals or source):
             annotator = NuTimeAnnotator(window or "auto", encoder=weights, device=device or "auto").fit(
                 known, rows
             )
@@ -243,15 +227,12 @@ def annotate(
     for index, values in enumerate(given.series):
         times = None if given.times is None else [given.times[index]]
         name = given.ids[index] if given.ids else str(index)
-        with _errors_about(source if len(given) == 1 else f"{source}: {name}"):
+        with errors_about(source if len(given) == 1 else f"{source}: {name}"):
             part = annotator.predict(replace(given, series=[values], ids=None, times=times))
         found += [row._replace(label="" if row.label is None else str(row.label)) for row in part]
         names += [name] * len(part)
     if save:
         annotator.save(save)
-
-    import numpy as np
-
     fields = {"start": int, "end": int, "label": str, "confidence": float}
     columns = {"recording": np.array(names, np.str_), **interval_columns(given, found, fields)}
     counts, points = Counter(row.label for row in found), Counter[str]()
@@ -259,18 +240,15 @@ def annotate(
         points[row.label] += row.end - row.start
     shares = {name: points[name] / points.total() for name in sorted(counts)}
     labels = [
-        (name or "(none of the labels)", f"{counts[name]:,}", f"{100 * share:.1f} %")
+        (name or "(none of the labels)", f"{counts[name]:,}", summaries.percent(share))
         for name, share in shares.items()
     ]
     document = {"recordings": len(given), "intervals": len(found), "share": shares, "model": save or model}
-
-    from nutime.cli import summaries
-
     page: list[Any] = [summaries.table(["label", "intervals", "share of the points"], labels)]
     steps = []
     if save:
         command = f"nutime annotate NEW.csv --model {shlex.quote(save)} -o annotations.csv"
-        steps = [f"Model: {save}", "Next steps:", f"  {command}"]
+        steps = summaries.next_steps("Model", save, [command])
     _show(source, given, columns, page, document, out, as_json, steps)
 
 
@@ -280,7 +258,6 @@ def find(
         str,
         typer.Argument(
             metavar="IN",
-            show_default=False,
             help=f"Recordings: {_FILES}; a folder or pattern of such files; or a folder saved with --index.",
         ),
     ],
@@ -288,7 +265,6 @@ def find(
         str,
         typer.Option(
             metavar="START:END|FILE",
-            show_default=False,
             help="The stretch: points of IN (100:200, or NAME:100:200 of several recordings, end exclusive), two "
             "times with / between them, or a file.",
         ),
@@ -302,9 +278,7 @@ def find(
     index: Annotated[
         str | None,
         typer.Option(
-            metavar="FOLDER",
-            show_default=False,
-            help="Save an index of the recordings, which later searches name in place of IN.",
+            metavar="FOLDER", help="Save an index of the recordings, which later searches name in place of IN."
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an index that exists already.")] = False,
@@ -319,12 +293,13 @@ def find(
     is_index = Path(source, "index.json").is_file()
     if is_index and index:
         raise typer.BadParameter(f"{source} is an index already", param_hint="--index")
-    _check_outputs(out, as_json, source, query if _is_file(query) else None, save=index, force=force)
+    check_outputs(out, as_json, read, source, query if _is_file(query) else None, save=index, force=force)
 
     import numpy as np
 
     from nutime import RecordingIndex
     from nutime import find as find_matches
+    from nutime.cli import summaries
     from nutime.recordings.tables import interval_columns, table_rows
 
     if is_index and read and not _is_file(query):
@@ -337,19 +312,19 @@ def find(
     if index:
         size, longest = stretch.series[0].shape[1], max(values.shape[1] for values in given.series)
         sizes = np.unique(np.clip([size // 2, size, 2 * size], 16, longest)).tolist()
-        with _errors_about(source):
+        with errors_about(source):
             prepared = RecordingIndex.build(given, sizes, encoder=None, scale=scale.value)
         prepared.save(index)
-    with _errors_about(source):
+    with errors_about(source):
         found = find_matches(prepared or given, stretch, matches, scale=scale.value)
     fields = {"recording": str, "start": int, "end": int, "distance": float}
     columns = interval_columns(given, [match._replace(recording=str(match.recording)) for match in found], fields)
     document = {"recordings": len(given), "index": index, "matches": table_rows(columns)}
-    page: list[Any] = [f"Matches: {len(found)}", _table(columns)]
-    steps: list[Any] = []
+    page = [f"Matches: {len(found)}", _table(columns)]
+    steps = []
     if index:
-        repeat = f"  nutime find {shlex.quote(index)} --query FILE -o matches.csv"
-        steps = [f"Index: {index}", "Next steps:", repeat]
+        command = f"nutime find {shlex.quote(index)} --query FILE -o matches.csv"
+        steps = summaries.next_steps("Index", index, [command])
     _show(source, given, columns, page, document, out, as_json, steps)
 
 
@@ -495,20 +470,21 @@ def _show(
     steps: Sequence[str] = (),
 ) -> None:
     """Write the results; print the summary as JSON or as a page."""
+    from nutime.batch.results import write_results
     from nutime.cli import summaries
     from nutime.recordings.tables import time_texts
 
-    _write_table(out, columns)
+    write_results(out, columns)
     lengths = [values.shape[1] for values in given.series]
     channels = len(given.series[0])
     several = f"{len(given):,} recordings of {min(lengths):,} to {max(lengths):,} points"
     extent = several if len(given) > 1 else f"{lengths[0]:,} points"
-    head = f"{'standard input' if source == '-' else source}: {extent}{f', {channels} channels' * (channels > 1)}"
+    head = f"{summaries.input_name(source)}: {extent}{f', {channels} channels' * (channels > 1)}"
     if given.times is not None and len(given) == 1:
         first, last = time_texts(given.times[0][[0, -1]])
         head += f", from {first} to {last}"
     rows = len(next(iter(columns.values())))
     more = [f"… and {rows - _SHOWN:,} more"] if rows > _SHOWN and len(page) > 1 else []
-    written = summaries.output_line(out, summaries.column_names(out, columns))
+    written = summaries.output_line(out, columns)
     document = {"out": out, "points": sum(lengths), "channels": channels, **document}
     summaries.show(document, [head, *page, *more, written, *steps], as_json, out)

@@ -10,6 +10,7 @@ import typer
 
 from nutime.access import Access
 from nutime.cli.options import Device
+from nutime.cli.shared import needs_extra
 from nutime.serve.limits import Limits
 
 DEFAULTS = Limits()
@@ -20,7 +21,6 @@ def serve(
         list[str],
         typer.Argument(
             metavar="MODEL_DIR|NAME=MODEL_DIR…",
-            show_default=False,
             help="Folder saved by fit, cluster or detect; or an encoder: a folder or a shipped one (nutime-base). "
             "Several models have names: NAME=MODEL_DIR.",
         ),
@@ -70,12 +70,8 @@ def serve(
     """
     folders = _by_name(models)
     access = Access.to(host, allow_host or (), token)
-    try:
+    with needs_extra("serve", "the service"):
         from nutime.serve.server import run
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"no module {error.name!r}; install the service with: pip install 'nutime[serve]'"
-        ) from None
     from nutime.devices import usable_device
     from nutime.estimators.storage import open_model
 

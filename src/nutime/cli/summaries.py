@@ -33,7 +33,29 @@ MAX_MATRIX_CLASSES = 12  # a larger confusion matrix does not fit on a screen
 SHOWN = 5  # of the most anomalous series, or of the most frequent confusions
 
 
-class Summary(Protocol):
+class Report:
+    """What is printed about the results of a model, collected chunk by chunk."""
+
+    def __init__(self, model: Any, out: str) -> None:
+        self._summary, self._out = _summary_for(model), out
+        self._extent: Extent | None = None
+
+    def add(self, extent: Extent, columns: Results) -> int:
+        """Add a chunk of results; return the number of series so far."""
+        self._extent = extent if self._extent is None else self._extent | extent
+        self._columns = columns
+        self._summary.add(columns)
+        return self._extent.series
+
+    def pages(self, address: str) -> Pages:
+        """Return the summary of all chunks, between lines about the input and the output."""
+        assert self._extent is not None  # no input is empty
+        document, page = self._summary.pages()
+        page = [input_line(address, self._extent), *page, output_line(self._out, self._columns)]
+        return {"out": self._out, "series": self._extent.series, **document}, page
+
+
+class _Summary(Protocol):
     """A summary of results."""
 
     def add(self, columns: Results) -> None:
@@ -43,19 +65,17 @@ class Summary(Protocol):
         """Return the summary of all chunks."""
 
 
-class EmbeddingSummary:
+class _EmbeddingSummary:
     """The number of dimensions."""
 
     def add(self, columns: Results) -> None:
-        """Add a chunk of results."""
         self._dimensions = columns["e"].shape[1]
 
     def pages(self) -> Pages:
-        """Return the summary; on the page, the columns of the output show it."""
         return {"dimensions": self._dimensions}, []
 
 
-class ClassSummary:
+class _ClassSummary:
     """How often each class was predicted, or none, and, where labels are known, how often correctly."""
 
     def __init__(self) -> None:
@@ -65,16 +85,15 @@ class ClassSummary:
         self._correct = 0
 
     def add(self, columns: Results) -> None:
-        """Add a chunk of results."""
         self._classes = [name.removeprefix("p_") for name in columns if name.startswith("p_")]
         self._predicted.update(columns["predicted"].tolist())
         if "label" in columns:
-            counted = columns["label"][columns["predicted"] != ""]
-            self._labels.update(filter(None, counted.tolist()))  # "" is a series without a label
-            self._correct += int((columns["predicted"] == columns["label"])[columns["predicted"] != ""].sum())
+            accepted = columns["predicted"] != ""
+            labels = columns["label"][accepted]
+            self._labels.update(filter(None, labels.tolist()))  # "" is a series without a label
+            self._correct += int((columns["predicted"][accepted] == labels).sum())
 
     def pages(self) -> Pages:
-        """Return the number of series per class and the accuracy."""
         counts = {name: self._predicted[name] for name in self._classes}
         document: dict[str, Any] = {"predicted": counts}
         page: list[RenderableType] = [table(["predicted", "series"], [(n, f"{c:,}") for n, c in counts.items()])]
@@ -90,7 +109,7 @@ class ClassSummary:
         return document, page
 
 
-class NumberSummary:
+class _NumberSummary:
     """The range of the predicted numbers and, where the true ones are known, the errors."""
 
     def __init__(self) -> None:
@@ -98,7 +117,6 @@ class NumberSummary:
         self._known: list[tuple[NDArray[Any], ...]] = []
 
     def add(self, columns: Results) -> None:
-        """Add a chunk of results; where the true numbers are known, they are kept with the predictions."""
         predicted = columns["predicted"]
         self._series += len(predicted)
         self._mean += float(np.sum(predicted - self._mean)) / self._series
@@ -110,7 +128,6 @@ class NumberSummary:
             self._known.append(tuple(values[known] for values in (labels, predicted, *bounds)))
 
     def pages(self) -> Pages:
-        """Return the range of the predictions, and the errors."""
         low, high = self._range
         document: dict[str, Any] = {"predicted": {"mean": self._mean, "min": float(low), "max": float(high)}}
         page: list[RenderableType] = [f"Predicted: {low:.4g} to {high:.4g}, mean {self._mean:.4g}"]
@@ -124,24 +141,22 @@ class NumberSummary:
         return document, page
 
 
-class ClusterSummary:
+class _ClusterSummary:
     """The sizes of the clusters."""
 
     def __init__(self, clusters: int) -> None:
         self._sizes = np.zeros(clusters, np.int64)
 
     def add(self, columns: Results) -> None:
-        """Add a chunk of results."""
         self._sizes += np.bincount(columns["cluster"], minlength=len(self._sizes))
 
     def pages(self) -> Pages:
-        """Return the sizes."""
         sizes = self._sizes.tolist()
         rows = [(str(index), f"{size:,}") for index, size in enumerate(sizes)]
         return {"clusters": len(sizes), "sizes": sizes}, [table(["cluster", "series"], rows)]
 
 
-class AnomalySummary:
+class _AnomalySummary:
     """How many series are anomalous, and the most anomalous ones."""
 
     def __init__(self) -> None:
@@ -149,7 +164,6 @@ class AnomalySummary:
         self._top: list[dict[str, Any]] = []
 
     def add(self, columns: Results) -> None:
-        """Add a chunk of results."""
         names = [name for name in ("id", "score", "is_anomaly") if name in columns]
         rows = zip(*(columns[name].tolist() for name in names), strict=True)
         found = [
@@ -160,7 +174,6 @@ class AnomalySummary:
         self._anomalies += int(columns["is_anomaly"].sum())
 
     def pages(self) -> Pages:
-        """Return the number of anomalies and the most anomalous series."""
         names = [name for name in ("series", "id", "score") if name in self._top[0]]
         top = [{name: row[name] for name in names} for row in self._top]
         count = f"{self._anomalies:,} of {self._series:,}"
@@ -175,21 +188,21 @@ class AnomalySummary:
         return {"anomalies": self._anomalies, "top": top}, page
 
 
-def summary_for(model: Any) -> Summary:
-    """Return an empty summary for the results of an encoder or a fitted estimator."""
+def _summary_for(model: Any) -> _Summary:
+    """Return an empty summary for the results of a fitted estimator."""
     from nutime import NuTimeClassifier, NuTimeClusterer, NuTimeDetector, NuTimeRegressor
 
     match model:
         case NuTimeClassifier():
-            return ClassSummary()
+            return _ClassSummary()
         case NuTimeRegressor():
-            return NumberSummary()
+            return _NumberSummary()
         case NuTimeClusterer():
-            return ClusterSummary(len(model.cluster_centers_))
+            return _ClusterSummary(len(model.cluster_centers_))
         case NuTimeDetector():
-            return AnomalySummary()
+            return _AnomalySummary()
         case _:
-            return EmbeddingSummary()
+            return _EmbeddingSummary()
 
 
 def validation_pages(measured: Validation | None, method: dict[str, float]) -> Pages:
@@ -257,41 +270,50 @@ def _confusions(measured: Validation) -> list[RenderableType]:
     return [table(["most often confused", "predicted", "series"], wrong[:SHOWN])] if wrong else []
 
 
+def input_name(address: str) -> str:
+    """Return the address of an input as a person reads it."""
+    return "standard input" if address == STANDARD else address
+
+
+def output_name(address: str) -> str:
+    """Return the address of an output as a person reads it."""
+    return "standard output" if address == STANDARD else address
+
+
 def input_line(address: str, extent: Extent) -> str:
     """Describe the input."""
     length = f"length {extent.longest}"
     if extent.shortest < extent.longest:
         length = f"lengths {extent.shortest} to {extent.longest}"
     channels = f", {extent.channels} channels" if extent.channels > 1 else ""
-    return (
-        f"{'standard input' if address == STANDARD else address}: {extent.series:,} series of {length}{channels}"
-    )
+    return f"{input_name(address)}: {extent.series:,} series of {length}{channels}"
 
 
-def column_names(out: str, columns: Results) -> list[str]:
-    """Return the names of the columns as they are written."""
-    return list(columns if out.lower().endswith(".npz") else flatten(columns))
-
-
-def output_line(out: str, names: list[str]) -> str:
-    """Describe the output."""
+def output_line(out: str, columns: Results) -> str:
+    """Describe the output and the columns as they are written."""
+    names = list(columns if out.lower().endswith(".npz") else flatten(columns))
     listed = ", ".join(names if len(names) <= 8 else [*names[:4], "…", names[-1]])
-    return f"Results: {'standard output' if out == STANDARD else out}  (columns {listed})"
+    return f"Results: {output_name(out)}  (columns {listed})"
 
 
-def next_steps(folder: str | None, source: str) -> list[str]:
-    """Name the folder of a model and the commands that use it."""
+def next_steps(what: str, folder: str, commands: Sequence[str]) -> list[str]:
+    """Name the folder of what was saved and the commands that use it."""
+    return [f"{what}: {folder}", "Next steps:", *(f"  {command}" for command in commands)]
+
+
+def model_steps(folder: str | None, source: str) -> list[str]:
+    """Return the next steps with a saved estimator."""
     if not folder:
         return []
     model = shlex.quote(folder)
-    steps = [
+    commands = [
         f"nutime predict {model} NEW.csv -o predictions.csv",
         f"nutime export {model} -o model.onnx",
         f"nutime serve {model}",
     ]
     if source != STANDARD:
-        steps.append(f"nutime explore {shlex.quote(source)}")
-    return [f"Model: {folder}", "Next steps:", *(f"  {step}" for step in steps)]
+        commands.append(f"nutime explore {shlex.quote(source)}")
+    return next_steps("Model", folder, commands)
 
 
 def show(document: dict[str, Any], page: Sequence[RenderableType], as_json: bool, out: str) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nutime.cli.commands import _check_outputs, _errors_about, _load_encoder, _write_table
 from nutime.cli.options import SHIPPED, AsJson, Device, Input, Output, Weights, reads_series
 from nutime.cli.progress import progress_bars
+from nutime.cli.shared import check_outputs, errors_about, load_encoder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +26,6 @@ Levels = Annotated[
     typer.Option(
         "--quantiles",
         metavar="LEVEL,…",
-        show_default=False,
         help="Levels from 0.025 to 0.975, comma-separated, instead of the median.",
     ),
 ]
@@ -50,7 +49,7 @@ def impute(
     Example: `nutime impute data.csv -o filled.csv`
     """
     levels = _parse_levels(quantiles)
-    _check_outputs(out, as_json, source, read.get("labels"))
+    check_outputs(out, as_json, read, source)
     data, channels = _read(source, read)
     name, count = Counter(data.feature_names or channels).most_common(1)[0]
     if count > 1:
@@ -63,9 +62,9 @@ def impute(
     from nutime.cli import summaries
 
     missing = sum(int(np.isnan(values).sum()) for values in data.series)
-    encoder = _load_encoder(weights, device)
+    encoder = load_encoder(weights, device)
     filled: list[Array] = []
-    with progress_bars() as new_bar, _errors_about(source):
+    with progress_bars() as new_bar, errors_about(source):
         report = new_bar("series", len(data.series))
         for start in range(0, len(data.series), _CHUNK_SIZE):
             filled += encoder.impute(data.series[start : start + _CHUNK_SIZE], quantiles=levels)
@@ -82,7 +81,7 @@ def impute(
     page = [
         summaries.input_line(source, Extent.of(data.series)),
         f"Filled: {missing:,} of {sum(values.size for values in data.series):,} values",
-        summaries.output_line(out, list(columns)),
+        summaries.output_line(out, columns),
     ]
     summaries.show({"out": out, "series": len(data.series), "filled": missing}, page, as_json, out)
 
@@ -92,11 +91,10 @@ def forecast(
     source: Input,
     out: Output,
     read: SourceOptions,
-    horizon: Annotated[int, typer.Option(min=1, metavar="POINTS", show_default=False, help="Points to predict.")],
+    horizon: Annotated[int, typer.Option(min=1, metavar="POINTS", help="Points to predict.")],
     quantiles: Levels = None,
     figure: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", show_default=False, help="Draw forecast.png and forecast.svg there."),
+        Path | None, typer.Option(metavar="FOLDER", help="Draw forecast.png and forecast.svg there.")
     ] = None,
     weights: Weights = SHIPPED,
     device: Device = None,
@@ -110,11 +108,12 @@ def forecast(
     Example: `nutime forecast data.csv --horizon 48 -o forecast.csv --quantiles 0.1,0.5,0.9`
     """
     levels = _parse_levels(quantiles)
-    _check_outputs(out, as_json, source, read.get("labels"))
+    check_outputs(out, as_json, read, source)
     data, channels = _read(source, read)
 
     import numpy as np
 
+    from nutime.batch.results import write_results
     from nutime.batch.source import Extent
     from nutime.cli import summaries
     from nutime.data.timeline import next_times
@@ -134,12 +133,12 @@ def forecast(
     if data.times is not None:
         future = []
         for identity, times, values in zip(ids, data.times, data.series, strict=True):
-            with _errors_about(f"{source}: series {identity}"):
+            with errors_about(f"{source}: series {identity}"):
                 future.append(np.tile(next_times(times[: observed_end(values)], horizon), len(channels)))
         columns["time"] = _readable(np.concatenate(future))
-    encoder = _load_encoder(weights, device)
+    encoder = load_encoder(weights, device)
     parts = []
-    with progress_bars() as new_bar, _errors_about(source):
+    with progress_bars() as new_bar, errors_about(source):
         report = new_bar("series", n_series)
         for start in range(0, n_series, _CHUNK_SIZE):
             parts.append(encoder.forecast(data.series[start : start + _CHUNK_SIZE], horizon, quantiles=levels))
@@ -148,8 +147,8 @@ def forecast(
     bands = predicted.reshape(len(columns["id"]), -1)
     names = ["predicted"] if levels is None else [f"q{level:g}" for level in levels]
     columns |= dict(zip(names, bands.T, strict=True))
-    _write_table(out, columns)
-    page = [summaries.input_line(source, Extent.of(data.series)), summaries.output_line(out, list(columns))]
+    write_results(out, columns)
+    page = [summaries.input_line(source, Extent.of(data.series)), summaries.output_line(out, columns)]
     document: dict[str, Any] = {"out": out, "series": n_series, "horizon": horizon, "figure": None}
     if figure:
         titles = [

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nutime.atomic import read_lines
 from nutime.figures.style import COLOURS, LINES, panels, styled
 
 if TYPE_CHECKING:
@@ -30,9 +31,8 @@ def read_metrics(run: str | Path) -> list[dict[str, Any]]:
     path = Path(run, "metrics.jsonl")
     if not path.is_file():
         raise ValueError(f"{run}: not the folder of a pretraining run; expected a metrics.jsonl")
-    lines = path.read_text(encoding="utf-8").splitlines()
     try:
-        metrics = [json.loads(line) for line in lines]
+        metrics = [json.loads(line) for line in read_lines(path)]
         if not all("step" in line for line in metrics):
             raise ValueError("a line without a step")
     except (ValueError, TypeError) as error:

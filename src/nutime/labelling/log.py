@@ -54,16 +54,13 @@ class LabelLog:
         self._journal = Journal(path)
         identity = {"n_series": len(series), "sha256": _digest(series)}
         try:
-            last = self._journal.path.read_bytes().rpartition(b"\n")[2]
             if not self._journal.lines:
-                if not last.startswith(_HEADER[: len(last)]):
+                if not self._journal.torn.startswith(_HEADER[: len(self._journal.torn)]):
                     raise ValueError(f"{path}: is not a file of labels; name another one")
                 self._journal.append(json.dumps({"format": FORMAT, "key": uuid4().hex, **identity}))
-                last = b""
             self.key = self._check_header(identity)
             for line, text in enumerate(self._journal.lines[1:], start=2):
                 self._apply(line, self._parse(line, text))
-            self._append_last(last)
         except BaseException:
             self._journal.close()
             raise
@@ -106,14 +103,6 @@ class LabelLog:
         self._apply(line, parsed)
         self._replay()
         return line
-
-    def _append_last(self, text: bytes) -> None:
-        """Keep a last line without an end, as some editors leave it, unless it was torn by a crash."""
-        try:
-            document = json.loads(text)
-        except (ValueError, RecursionError):
-            return
-        self._append(document)
 
     def _check_header(self, expected: dict[str, Any]) -> str:
         """Refuse a file with the labels of other series; return its key."""
