@@ -240,6 +240,19 @@ def test_pooling_takes_cls_and_the_mean_of_the_windows():
     assert pool_tokens(tokens, "cls+mean").tolist() == [[1, 2, 4, 6]]
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_windows_by_their_indices_keep_their_positions(channels):
+    config = TINY.replace(channels=channels)
+    net, series = network(config), random_series(config)
+    count = config.length // config.window
+    order = torch.rand(3, count).argsort(1)
+    for pool in ("cls", "cls+mean", "upper"):
+        torch.testing.assert_close(net.pooled(series, pool, windows=order), net.pooled(series, pool))
+    last = torch.tensor([[count - 2, count - 1]]).expand(3, 2)
+    tokens = net.tokens(series[..., -2 * config.window :]) + net.positions[[0, count - 1, count]]
+    torch.testing.assert_close(net(series, windows=last), net.norm(list(net.transformer(tokens))[-1]))
+
+
 def test_layers_pools_three_vectors_after_every_layer():
     net, series = network(), random_series()
     expected = []

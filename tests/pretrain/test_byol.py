@@ -5,6 +5,7 @@ from torch.nn import functional as F
 
 from nutime.model.network import NuTimeNetwork
 from nutime.model.noise import Noise
+from nutime.model.windows import split_windows
 from nutime.pretrain.byol import BYOL, BatchNorm, Objective
 
 
@@ -89,22 +90,29 @@ def test_contrast_is_the_cross_entropy_of_finding_the_other_view(views):
     torch.testing.assert_close(contrasted(views)[0], plain(views)[0] + 0.5 * missed)
 
 
-def test_the_share_of_masked_windows_is_the_requested_one():
-    byol = byol_with(masked=0.25)
-    rows = Noise(torch.tensor(3, dtype=torch.int32), torch.arange(4000, dtype=torch.int32))
-    seen = []
-    byol.network.transformer.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
-    with torch.no_grad():
-        byol.mask_token.fill_(1e3)
-        byol(torch.randn(2, 2000, 1, 64), rows)
-    assert (seen[0][:, 1:].mean(-1) > 500).float().mean() == pytest.approx(0.25, abs=0.01)
-
-
-def test_predicting_masked_windows_reaches_all_parameters(views, noise):
+def test_the_online_network_encodes_all_but_the_masked_share_of_the_windows_and_the_target_more(views, noise):
     byol = byol_with(masked=0.5, pool="cls+mean")
-    byol(views, noise)[0].backward()
-    assert all(parameter.grad is not None for name, parameter in byol.named_parameters() if "target" not in name)
-    assert all(parameter.grad is None for parameter in byol.target.parameters())
+    windows = {}
+    for name in ("online", "target"):
+        network = getattr(byol, name)["network"]
+        network.tokens.register_forward_pre_hook(
+            lambda module, inputs, name=name: windows.update({name: inputs[0]})
+        )
+    byol(views, noise)
+    every = split_windows(views.flatten(0, 1), TINY.window)[:, 0]
+    count = every.shape[1]
+    for name, share in (("online", 0.5), ("target", 0.75)):
+        encoded = split_windows(windows[name], TINY.window)[:, 0]
+        assert encoded.shape[1] == share * count
+        found = (encoded[:, :, None] == every[:, None]).all(-1)
+        assert (found.sum(-1) == 1).all()
+        assert (found.sum(1) <= 1).all()  # no window twice
+        assert len(found.int().argmax(-1).sort(1).values.unique(dim=0)) > 1  # others for another series
+
+
+def test_masking_refuses_windows_that_depend_on_each_other():
+    with pytest.raises(ValueError, match="normalization 'window'"):
+        BYOL(NuTimeNetwork(TINY.replace(normalization="instance")), Objective(masked=0.5))
 
 
 @pytest.mark.parametrize("wrong", [{"pool": "max"}, {"masked": 1.0}, {"masked": -0.1}])

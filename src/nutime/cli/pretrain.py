@@ -34,7 +34,7 @@ def pretrain(
     ] = None,
     smallest_crop: Annotated[float, typer.Option(help="Smallest share of a series in a view.")] = 0.8,
     pool: Annotated[str, typer.Option(help="How views are compared: cls (as in the paper) or cls+mean.")] = "cls",
-    masked: Annotated[float, typer.Option(help="Share of windows to mask and predict.")] = 0.0,
+    masked: Annotated[float, typer.Option(help="Share of windows that the network does not encode.")] = 0.0,
     contrast: Annotated[float, typer.Option(help="Weight of the contrastive loss.")] = 0.0,
     rescale: Annotated[float, typer.Option(help="Strength of random changes of level and scale.")] = 0.0,
     sampling: Annotated[str, typer.Option(help="Draw sources by size, sqrt (of size) or uniform.")] = "size",

@@ -14,6 +14,7 @@ from nutime.model.noise import Noise
 from nutime.model.reading import NETWORK_POOLS, RESOLUTIONS, Reading, check_pool
 from nutime.model.tokens import Tokens, sinusoids
 from nutime.model.transformer import Transformer
+from nutime.model.windows import take_windows
 
 
 class NuTimeNetwork(nn.Module):
@@ -30,36 +31,40 @@ class NuTimeNetwork(nn.Module):
         tokens = 1 + config.length // config.window + 2 * (config.normalization == "instance+tokens")
         self.register_buffer("positions", sinusoids(tokens, config.dim), persistent=False)
 
-    def forward(self, series: Tensor, noise: Noise | None = None) -> Tensor:
-        """Encode a batch, with dropout if ``noise`` is given."""
-        return self.hidden(series, noise)[-1]
+    def forward(self, series: Tensor, noise: Noise | None = None, windows: Tensor | None = None) -> Tensor:
+        """Encode a batch, with dropout if ``noise`` is given.
 
-    def hidden(self, series: Tensor, noise: Noise | None = None) -> list[Tensor]:
-        """Return the tokens after every layer, the last ones normalised."""
-        return self.read(self.tokens(series), noise)
+        With ``windows``, ``(batch, k)`` indices, only these of each series are encoded, at their own positions.
+        """
+        return self.hidden(series, noise, windows)[-1]
 
-    def read(self, tokens: Tensor, noise: Noise | None = None) -> list[Tensor]:
-        """Return :meth:`hidden` of given tokens, for example masked ones."""
-        streams = list(self.transformer(self._place(tokens, noise), noise))
+    def hidden(self, series: Tensor, noise: Noise | None = None, windows: Tensor | None = None) -> list[Tensor]:
+        """Return the tokens after every layer, the last ones normalised; see :meth:`forward`."""
+        streams = list(self.transformer(self._placed_tokens(series, noise, windows), noise))
         streams[-1] = self.norm(streams[-1])
         return streams
 
-    def cls(self, series: Tensor, noise: Noise | None = None) -> Tensor:
+    def cls(self, series: Tensor, noise: Noise | None = None, windows: Tensor | None = None) -> Tensor:
         """Return ``[CLS]``, ``(batch, dim)``: position 0 of :meth:`forward`, computed with less work."""
-        first: Tensor = self.norm(self.transformer.first(self._place(self.tokens(series), noise), noise))
+        first: Tensor = self.norm(self.transformer.first(self._placed_tokens(series, noise, windows), noise))
         return first[:, 0]
 
-    def pooled(self, series: Tensor, pool: str, noise: Noise | None = None) -> Tensor:
-        """Return one vector per series; ``pool`` is one of :data:`~nutime.model.reading.NETWORK_POOLS`."""
+    def pooled(
+        self, series: Tensor, pool: str, noise: Noise | None = None, windows: Tensor | None = None
+    ) -> Tensor:
+        """Return one vector per series; ``pool`` is one of :data:`~nutime.model.reading.NETWORK_POOLS`.
+
+        ``windows`` are as in :meth:`forward`; the pools of one resolution can have them.
+        """
         check_pool(pool, NETWORK_POOLS)
         if pool == "cls":
-            return self.cls(series, noise)
+            return self.cls(series, noise, windows)
         if pool == "resolutions":
             resolutions = (series.reshape(*series.shape[:-1], -1, points).mean(-1) for points in RESOLUTIONS)
             return torch.cat([self.pooled(reading, "upper", noise) for reading in resolutions], dim=-1)
         if pool not in ("upper", "layers"):
-            return pool_tokens(self(series, noise), pool)
-        streams = self.hidden(series, noise)
+            return pool_tokens(self(series, noise, windows), pool)
+        streams = self.hidden(series, noise, windows)
         parts = []
         for tokens in streams[len(streams) // 2 :] if pool == "upper" else streams:
             windows = tokens[:, 1:]
@@ -87,16 +92,20 @@ class NuTimeNetwork(nn.Module):
 
     def attention(self, series: Tensor) -> Tensor:
         """Return the last layer's attention, ``(batch, heads, tokens, tokens)``; row 0 is ``[CLS]``'s."""
-        return self.transformer.attention(self._place(self.tokens(series), None))
+        return self.transformer.attention(self._placed_tokens(series))
 
-    def _place(self, tokens: Tensor, noise: Noise | None) -> Tensor:
-        """Add the positional encoding."""
-        count = tokens.shape[1]
-        positions = self.positions
+    def _placed_tokens(self, series: Tensor, noise: Noise | None = None, windows: Tensor | None = None) -> Tensor:
+        """Return the tokens with the positional encoding."""
+        config, positions = self.config, self.positions
+        tokens = self.tokens(series if windows is None else take_windows(series, windows, config.window))
+        count = tokens.shape[1] if windows is None else 1 + series.shape[-1] // config.window
         if count > len(positions):
-            positions = sinusoids(count, self.config.dim, tokens.device)
-        tokens = tokens + positions[:count].to(tokens.dtype)
-        return noise.drop(tokens, self.config.dropout, site=0) if noise else tokens
+            positions = sinusoids(count, config.dim, tokens.device)
+        positions = positions[:count].to(tokens.dtype)
+        if windows is not None:
+            positions = torch.cat([positions[:1].expand(len(windows), 1, -1), positions[1:][windows]], dim=1)
+        tokens = tokens + positions
+        return noise.drop(tokens, config.dropout, site=0) if noise else tokens
 
 
 def count_parameters(module: nn.Module) -> int:

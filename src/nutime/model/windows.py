@@ -33,6 +33,13 @@ def split_windows(series: Tensor, window: int) -> Tensor:
     return series.reshape(*series.shape[:-1], length // window, window)
 
 
+def take_windows(series: Tensor, indices: Tensor, window: int) -> Tensor:
+    """Return ``(batch, channels, k · window)``: the windows of each series at ``(batch, k)`` indices."""
+    windows = split_windows(series, window)
+    indices = indices[:, None, :, None].expand(-1, windows.shape[1], -1, window)
+    return windows.gather(2, indices).flatten(2)
+
+
 def window_statistics(windows: Tensor) -> WindowStatistics:
     """Normalise over the last dimension; the standard deviation is the unbiased one (0 for a single point)."""
     precision, limit = windows.dtype, torch.finfo(windows.dtype).max

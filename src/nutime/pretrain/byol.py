@@ -2,8 +2,8 @@
 
 The target network is an exponential moving average (EMA) of the online one. This module holds networks and loss,
 and imports neither data nor optimizer. BatchNorm has no running statistics, because the heads are discarded after
-pretraining, and normalises over the batch of all processes. :class:`Objective` can add two losses to the paper's:
-the prediction of masked windows, and a contrastive loss between views.
+pretraining, and normalises over the batch of all processes. :class:`Objective` can change the paper's task: some
+windows of a view are not encoded, which makes it harder and a step cheaper, and views are contrasted.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional as F
 
-from nutime.model.hashing import decide, threshold
-from nutime.model.network import NuTimeNetwork, pool_tokens
+from nutime.model.hashing import decide
+from nutime.model.network import NuTimeNetwork
 from nutime.model.noise import Noise
 
 HIDDEN = 4096
@@ -32,7 +32,7 @@ class Objective:
 
     Attributes:
         pool: pooling of the tokens that are compared: ``cls`` or ``cls+mean``.
-        masked: share of the windows that are masked; the online network predicts the target network's tokens.
+        masked: share of the windows that the online network does not encode; half as many for the target network.
         contrast: weight of a contrastive loss (InfoNCE) between the two views of a series.
     """
 
@@ -78,14 +78,13 @@ class BYOL(nn.Module):
     def __init__(self, network: NuTimeNetwork, objective: Objective | None = None) -> None:
         super().__init__()
         self.objective = objective or Objective()
+        if self.objective.masked and network.config.normalization != "window":
+            raise ValueError("masked needs the normalization 'window': others depend on all windows of a series")
         dim = network.config.dim
         width = dim * (2 if self.objective.pool == "cls+mean" else 1)
         self.online = nn.ModuleDict({"network": network, "projector": head(width)})
         self.predictor = head(PROJECTED)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
-        if self.objective.masked:
-            self.mask_token = nn.Parameter(0.02 * torch.randn(dim))
-            self.window_predictor = nn.Sequential(nn.Linear(dim, 2 * dim), nn.GELU(), nn.Linear(2 * dim, dim))
 
     @property
     def network(self) -> NuTimeNetwork:
@@ -97,41 +96,33 @@ class BYOL(nn.Module):
     def forward(self, views: Tensor, noise: Noise | None = None) -> tuple[Tensor, Tensor]:
         """Return (loss, spread) of ``(2, batch, channels, length)`` views.
 
-        The loss is 2 − 2·cos, averaged over both directions, plus the losses the objective adds. ``noise``
-        identifies the rows of both views, first view first; without it there is neither dropout nor masking.
+        The loss is 2 − 2·cos, averaged over both directions, plus the contrastive one. ``noise`` identifies the
+        rows of both views, first view first; without it there is neither dropout nor masking.
         """
         both = views.flatten(0, 1)
-        if self.objective.masked and noise:
-            embedded, target, extra = self._with_masked_windows(both, noise)
-        else:
-            embedded, extra = self.network.pooled(both, self.objective.pool, noise), both.new_zeros(())
-            with torch.no_grad():
-                target = self._target_network.pooled(both, self.objective.pool)
+        pool = self.objective.pool
+        visible, target_visible = self._visible(both, noise)
+        embedded = self.network.pooled(both, pool, noise, visible)
+        with torch.no_grad():
+            target = self._target_network.pooled(both, pool, windows=target_visible)
         projected = [self.online["projector"](view) for view in embedded.chunk(2)]
         predicted = [self.predictor(view) for view in projected]
         with torch.no_grad():
             targets = [self.target["projector"](view) for view in target.chunk(2)]
-        loss = 2 - _cosine(predicted[0], targets[1]) - _cosine(predicted[1], targets[0]) + extra
+        loss = 2 - _cosine(predicted[0], targets[1]) - _cosine(predicted[1], targets[0])
         if self.objective.contrast:
             loss = loss + self.objective.contrast * _info_nce(*projected)
         return loss, spread_of(embedded)
 
-    def _with_masked_windows(self, both: Tensor, noise: Noise) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the pooled tokens of both networks, and the loss of predicting the masked windows."""
-        tokens = self.network.tokens(both)
-        columns = torch.arange(tokens.shape[1] - 1, dtype=torch.int32, device=both.device)
-        share = self.objective.masked
-        mask = decide(noise.row_keys(_MASK_SITE)[:, None] + columns) < threshold(share)
-        windows = torch.where(mask[..., None], self.mask_token.to(tokens.dtype), tokens[:, 1:])
-        online = self.network.read(torch.cat([tokens[:, :1], windows], dim=1), noise)[-1]
-        with torch.no_grad():
-            target = self._target_network(both)
-        predictions = self.window_predictor(online[:, 1:]).float()
-        targets = F.layer_norm(target[:, 1:].float(), predictions.shape[-1:])
-        losses = F.smooth_l1_loss(predictions, targets, reduction="none").mean(-1)
-        pool = self.objective.pool
-        # Divided by the expected number of masked windows, not the actual one: the loss is additive over a batch.
-        return pool_tokens(online, pool), pool_tokens(target, pool), (losses * mask).mean() / share
+    def _visible(self, series: Tensor, noise: Noise | None) -> tuple[Tensor | None, Tensor | None]:
+        """Return the windows that the online network sees, drawn at random, ``(batch, k)``, and the target's."""
+        if noise is None or not self.objective.masked:
+            return None, None
+        count = series.shape[-1] // self.network.config.window
+        columns = torch.arange(count, dtype=torch.int32, device=series.device)
+        order = decide(noise.row_keys(_MASK_SITE)[:, None] + columns).argsort(1)
+        masked = count * self.objective.masked
+        return order[:, : max(1, round(count - masked))], order[:, : max(1, round(count - masked / 2))]
 
     @property
     def _target_network(self) -> NuTimeNetwork:
