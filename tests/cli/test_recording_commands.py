@@ -11,7 +11,6 @@ import pytest
 
 from nutime import NuTimeAnnotator, find
 
-COMMANDS = ["segment", "scan", "annotate", "find"]
 FAST = ["--weights", "none"]
 START = datetime(2024, 1, 1)
 LENGTH, CHANGE, ODD = 2000, 1000, slice(500, 560)
@@ -63,13 +62,6 @@ def plain(tmp_path):
 def rows(path):
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_shows_an_example(nutime, command):
-    done = nutime(command, "--help")
-    assert (done.code, done.err) == (0, "")
-    assert f"Example: nutime {command}" in done.out
 
 
 # ---- segment ------------------------------------------------------------------------------------------
