@@ -8,9 +8,10 @@ from tiny_recipe import TINY
 from nutime.data.crops import FlatSeries
 from nutime.model.network import NuTimeNetwork
 from nutime.pretrain.byol import BYOL
+from nutime.pretrain.config import PretrainConfig
 from nutime.pretrain.sampling import ResidentCorpus
 from nutime.pretrain.schedule import Schedule
-from nutime.pretrain.step import PretrainStep, StepConfig, _compile_options
+from nutime.pretrain.step import PretrainStep, _compile_options
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def sampler(corpus):
 
 def make_step(sampler, seed=0, rescale=0.0, lengths=(), **processes):
     torch.manual_seed(0)
-    config = StepConfig(batch=16, seed=seed, rescale=rescale, lengths=lengths)
+    config = PretrainConfig(batch=16, seed=seed, rescale=rescale, lengths=lengths)
     return PretrainStep(BYOL(NuTimeNetwork(TINY)), sampler, Schedule(steps=20), config, **processes)
 
 
