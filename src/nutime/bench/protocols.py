@@ -211,15 +211,9 @@ def _method_name(weights: str) -> str:
 
 @dataclass(frozen=True)
 class BenchProtocol:
-    """A protocol.
+    """A protocol; ``lists`` are the named lists of sets it can run on, the first is the default.
 
-    Attributes:
-        about: what is measured, on which data.
-        lists: the named lists of sets it can run on, the first is the default.
-        methods: returns what to run.
-        load: loads a set.
-        recordings: the folder of the data with all its sets, instead of a list.
-        uses_models: whether ``--models`` has an effect: ensembles are trained, or every method with several seeds.
+    ``uses_models`` tells whether it has ensembles or several seeds, so that ``--models`` has an effect.
     """
 
     about: str
