@@ -39,7 +39,8 @@ PRETRAIN = """
 import sys
 from pathlib import Path
 from nutime.encoder import NuTime
-from nutime.pretrain.loop import PretrainConfig, pretrain
+from nutime.pretrain.config import PretrainConfig
+from nutime.pretrain.loop import pretrain
 network = NuTime.from_pretrained(sys.argv[1]).config
 config = PretrainConfig(network=network, steps=12, batch=16, log_every=1, checkpoint_every=2)
 print("started", flush=True)

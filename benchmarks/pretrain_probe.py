@@ -20,7 +20,8 @@ import torch
 from nutime import NuTime, NuTimeConfig
 from nutime.data.archives import bundled_sets
 from nutime.data.corpus.build import build_corpus
-from nutime.pretrain.loop import PretrainConfig, pretrain
+from nutime.pretrain.config import PretrainConfig
+from nutime.pretrain.loop import pretrain
 from nutime.pretrain.monitor import linear_probe_on, probe_data
 
 NETWORK = NuTimeConfig(depth=3, head_dim=16, mlp_dim=256)

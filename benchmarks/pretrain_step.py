@@ -20,9 +20,10 @@ from nutime import NuTimeConfig
 from nutime.data.crops import FlatSeries
 from nutime.model.network import NuTimeNetwork
 from nutime.pretrain.byol import BYOL, Objective
+from nutime.pretrain.config import PretrainConfig
 from nutime.pretrain.sampling import Sampler
 from nutime.pretrain.schedule import Schedule
-from nutime.pretrain.step import PretrainStep, StepConfig
+from nutime.pretrain.step import PretrainStep
 
 LENGTH = 512
 BASE = Objective(pool="cls+mean", masked=0.5, contrast=0.2)
@@ -54,7 +55,7 @@ def our_step(series: torch.Tensor, batch: int, recipe: str) -> PretrainStep:
     sampler = Sampler(flat, first, size, torch.ones(1, dtype=torch.float64, device=device))
     byol = BYOL(NuTimeNetwork(network), objective).to(device)
     views = {"smallest_crop": 0.3, "rescale": 0.35} if objective == BASE else {}
-    return PretrainStep(byol, sampler, Schedule(steps=10_000), StepConfig(batch=batch, **views))
+    return PretrainStep(byol, sampler, Schedule(steps=10_000), PretrainConfig(batch=batch, **views))
 
 
 def milliseconds(step: object, repeats: int, device: str) -> float:

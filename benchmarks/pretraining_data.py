@@ -30,7 +30,8 @@ from nutime.data.series import as_series
 from nutime.devices import usable_device
 from nutime.finetune.ensemble import Ensemble
 from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune
-from nutime.pretrain.loop import PretrainConfig, pretrain
+from nutime.pretrain.config import PretrainConfig
+from nutime.pretrain.loop import pretrain
 
 SETS = "ACSF1,Car,Computers,ECG200,Earthquakes,Fish,Ham,Lightning2,OSULeaf,PigAirwayPressure,Wine,WormsTwoClass"
 MIXED = "nutime-paper"

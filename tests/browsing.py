@@ -1,6 +1,7 @@
 """Pages in a real browser."""
 
 import contextlib
+import threading
 import urllib.request
 
 CHROMIUM_OPTIONS = (
@@ -10,6 +11,19 @@ CHROMIUM_OPTIONS = (
 
 # The library's own opener remembers the proxies of whoever called it first.
 open_directly = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+
+
+@contextlib.contextmanager
+def serving(app, port=0, access=None):
+    """Serve a page from this process; yield its address."""
+    from nutime.explore.page import bind
+
+    server = bind(app, "127.0.0.1", port, access)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.port}"
+    server.shutdown()
+    thread.join()
 
 
 @contextlib.contextmanager

@@ -84,6 +84,12 @@ class Done(NamedTuple):
     out: str
     err: str
 
+    @property
+    def refusal(self):
+        """The line with which a command refused its input."""
+        assert (self.code, self.err[:8], self.err.count("\n")) == (1, "nutime: ", 1), self
+        return self.err[8:-1]
+
 
 @pytest.fixture
 def nutime(capfd, monkeypatch):

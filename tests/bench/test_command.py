@@ -56,6 +56,7 @@ def test_a_file_that_another_benchmark_appends_to_is_refused(nutime, tmp_path):
         (["ablation-window", "--jobs", "2"], "runs in one process"),
         (["ablation-window", "--weights", "nutime-small"], "ablation-window does not use it"),
         (["probe", "--corpus", "corpus"], "probe does not use it"),
+        *(([name, "--models", "3"], f"{name} does not use it") for name in ("probe", "fewshot", "forecast")),
         (["tfc", "--models", "0"], "--models"),
     ],
 )

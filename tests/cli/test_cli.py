@@ -2,25 +2,25 @@ import json
 from importlib.metadata import version
 
 import pytest
+import typer
 
-from nutime.cli import demo
+from nutime.cli import demo, main
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        *["", "demo", "embed", "fit", "predict", "cluster", "detect"],
-        *["explore", "label", "suggest", "export", "serve"],
-        *["corpus", "corpus build", "corpus info", "corpus synth", "pretrain"],
-        *["bench", "bench run", "bench report", "figure", "figure cd"],
-    ],
-)
-def test_every_command_has_help(nutime, command):
-    done = nutime(*command.split(), "--help")
-    assert done.code == 0
+def commands(group, *path):
+    """Yield the words of every command of a group, and the names of those below it."""
+    below = getattr(group, "commands", {})
+    yield path, list(below)
+    for name, command in below.items():
+        yield from commands(command, *path, name)
+
+
+@pytest.mark.parametrize(("command", "below"), list(commands(typer.main.get_command(main.app))))
+def test_every_command_has_help_with_an_example_and_every_group_lists_its_commands(nutime, command, below):
+    done = nutime(*command, "--help")
+    assert (done.code, done.err) == (0, "")
     assert "Usage" in done.out
-    if command not in ("", "corpus", "bench", "figure"):
-        assert "Example" in done.out
+    assert all(name in done.out for name in below or [f"Example: nutime {' '.join(command)}"])
 
 
 def test_a_corpus_is_generated_and_described(nutime, tmp_path):
@@ -50,37 +50,6 @@ def test_a_corpus_is_built_from_one_file_per_series(nutime, tmp_path):
         assert done.code == 0, done.err
         described = json.loads(done.out)
         assert (described["series"], described["values"]) == (2, 8)  # a gap is filled, the note is no channel
-
-
-MISTAKES = {
-    "a file that is not there": ["corpus", "build", "nowhere.csv", "-o", "OUT"],
-    "a set that does not exist": ["corpus", "build", "GunPoit", "-o", "OUT"],
-    "a malformed file": ["corpus", "build", "BAD", "-o", "OUT"],
-    "a folder that is no corpus": ["corpus", "info", "."],
-    "a corpus that is not there": ["pretrain", "nowhere", "-o", "OUT", "--probe", "none"],
-}
-
-
-@pytest.mark.parametrize("arguments", MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_one_line_and_exit_code_1(nutime, tmp_path, arguments):
-    (tmp_path / "bad.csv").write_text("label,a,b\nx,1,2\ny,1,oops\n")
-    places = {"OUT": tmp_path / "out", "BAD": tmp_path / "bad.csv"}
-    done = nutime(*[places.get(argument, argument) for argument in arguments])
-    assert done.code == 1
-    assert done.err.startswith("nutime: ")
-    assert done.err.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_malformed_file_is_named_with_its_line(nutime, tmp_path):
-    (tmp_path / "bad.csv").write_text("label,a,b\nx,1,2\ny,1,oops\n")
-    done = nutime("corpus", "build", tmp_path / "bad.csv", "-o", tmp_path / "out")
-    assert f"{tmp_path / 'bad.csv'}:3: " in done.err
-
-
-@pytest.mark.parametrize("arguments", [["nonsense"], ["pretrain"], ["corpus", "synth", "0", "-o", "x"]])
-def test_wrong_usage_is_exit_code_2(nutime, arguments):
-    assert nutime(*arguments).code == 2
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 from nutime.bench.results import Result
 from nutime.cli.figure import app
 
-FIGURES = ("scales", "response", "cd", "scatter", "map", "attention", "weighting", "curves")
 SETS = ("ucr/ArrowHead", "ucr/Beef", "ucr/Coffee", "ucr/GunPoint", "ucr/Wine", "ucr/Yoga")
 
 
@@ -38,16 +37,6 @@ def assert_drawn(done, folder, name):
     assert done.exit_code == 0, done.output
     assert [str(folder / f"{name}.{suffix}") for suffix in ("png", "svg")] == done.stdout.split()
     assert all(path.stat().st_size > 5_000 for path in folder.iterdir())
-
-
-def test_help_lists_the_names():
-    text = run("--help").output
-    assert all(name in text for name in FIGURES)
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_has_help_with_an_example(name):
-    assert f"nutime figure {name}" in run(name, "--help").output
 
 
 @pytest.mark.parametrize("name", ["scales", "response", pytest.param("attention", marks=pytest.mark.slow)])

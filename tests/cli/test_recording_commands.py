@@ -11,7 +11,6 @@ import pytest
 
 from nutime import NuTimeAnnotator, find
 
-COMMANDS = ["segment", "scan", "annotate", "find"]
 FAST = ["--weights", "none"]
 START = datetime(2024, 1, 1)
 LENGTH, CHANGE, ODD = 2000, 1000, slice(500, 560)
@@ -63,13 +62,6 @@ def plain(tmp_path):
 def rows(path):
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_shows_an_example(nutime, command):
-    done = nutime(command, "--help")
-    assert (done.code, done.err) == (0, "")
-    assert f"Example: nutime {command}" in done.out
 
 
 # ---- segment ------------------------------------------------------------------------------------------
@@ -207,15 +199,13 @@ def test_a_recording_is_annotated_by_intervals_of_another_and_by_the_saved_model
 def test_a_wrong_table_of_intervals_is_refused_in_one_line(nutime, recording, tmp_path, table, message):
     (tmp_path / "known.csv").write_text(table)
     done = nutime("annotate", recording, "-o", "o.csv", "--reference", recording, "--intervals", "known.csv")
-    assert done.code == 1
-    assert done.err.startswith(f"nutime: {message}")
-    assert done.err.count("\n") == 1
+    assert done.refusal.startswith(message)
 
 
 def test_a_pipe_of_intervals_is_refused(nutime, recording, tmp_path):
     os.mkfifo(tmp_path / "known.csv")
     done = nutime("annotate", recording, "-o", "o.csv", "--reference", recording, "--intervals", "known.csv")
-    assert done.err == "nutime: known.csv: cannot be read: is not a regular file\n"
+    assert done.refusal == "known.csv: cannot be read: is not a regular file"
 
 
 # ---- find ---------------------------------------------------------------------------------------------
@@ -242,9 +232,7 @@ def test_columns_are_chosen_of_files_and_not_of_a_saved_index(nutime, recording,
     assert done.code == 0
     for option in (["--channels", name], ["--id", "run"], ["--time", "when"], ["--freq", "1s"]):
         done = nutime("find", "index", "--query", "100:200", "-o", "again.csv", *option)
-        assert done.code == 1
-        assert done.err.startswith("nutime: index: is an index, which has its columns; --id, --time, --channels")
-        assert done.err.count("\n") == 1
+        assert done.refusal.startswith("index: is an index, which has its columns; --id, --time, --channels")
     part = write(tmp_path / "query.csv", {name: column[100:200] for name, column in channels().items()})
     assert nutime("find", "index", "--query", part, "-o", "again.csv", "--channels", name).code == 0
     assert rows("again.csv") == rows("m.csv")
@@ -285,7 +273,7 @@ def test_the_files_of_the_user_are_never_replaced(nutime, recording, tmp_path):
     part = write(tmp_path / "query.csv", {name: column[100:200] for name, column in channels().items()})
     before = part.read_bytes()
     done = nutime("find", recording, "--query", part, "-o", part)
-    assert done.err == f"nutime: {part}: is the input or inside it; name another place\n"
+    assert done.refusal == f"{part}: is the input or inside it; name another place"
     folder = tmp_path / "kept"
     folder.mkdir()
     mine = write(folder / "mine.csv", channels())
@@ -307,7 +295,7 @@ def test_a_folder_is_searched_and_the_query_names_its_recording(nutime, tmp_path
     assert (best["recording"], best["start"]) == ("tuesday", 100)
     assert "monday" in {match["recording"] for match in others}
     done = nutime("find", folder, "--query", "100:200", "-o", "m.csv")
-    assert done.err == f"nutime: {folder}: has 2 recordings; write --query as NAME:START:END, or give a file\n"
+    assert done.refusal == f"{folder}: has 2 recordings; write --query as NAME:START:END, or give a file"
 
 
 @pytest.mark.parametrize(
@@ -340,10 +328,7 @@ def test_the_times_of_each_recording_of_a_folder_are_kept(nutime, tmp_path, cloc
     ],
 )
 def test_a_wrong_query_is_refused_in_one_line(nutime, recording, query, message):
-    done = nutime("find", recording, "--query", query, "-o", "m.csv")
-    assert done.code == 1
-    assert message in done.err
-    assert done.err.count("\n") == 1
+    assert message in nutime("find", recording, "--query", query, "-o", "m.csv").refusal
 
 
 # ---- what is no recording -----------------------------------------------------------------------------
@@ -354,21 +339,17 @@ def test_a_table_of_series_is_refused_and_the_right_command_named(nutime, tmp_pa
     table = np.random.default_rng(0).normal(size=(40, 300))
     write(tmp_path / "series.csv", {f"t{index}": column for index, column in enumerate(table)})
     done = nutime(command[0], "series.csv", *command[1:], "-o", "o.csv")
-    assert done.code == 1
-    assert done.err.startswith("nutime: series.csv: 300 rows of 40 columns without times; for series in rows, use")
-    assert done.err.count("\n") == 1
+    assert done.refusal.startswith("series.csv: 300 rows of 40 columns without times; for series in rows, use")
 
 
 def test_several_recordings_are_refused_where_one_is_read(nutime, tmp_path):
     columns = {"id": np.arange(LENGTH) // 1000, "time": np.arange(LENGTH) % 1000, **channels()}
     write(tmp_path / "two.csv", columns)
     done = nutime("scan", "two.csv", "-o", "o.csv")
-    assert done.err.startswith("nutime: two.csv: holds 2 series, and nutime scan reads one recording")
+    assert done.refusal.startswith("two.csv: holds 2 series, and nutime scan reads one recording")
     assert nutime("find", "two.csv", "--query", "1:100:150", "-o", "m.csv").code == 0
 
 
 def test_detect_names_scan_for_a_single_recording(nutime, recording, weights):
     done = nutime("detect", recording, "-o", "o.csv", "--weights", weights)
-    assert done.code == 1
-    assert f"nutime scan {recording} -o intervals.csv" in done.err
-    assert done.err.count("\n") == 1
+    assert f"nutime scan {recording} -o intervals.csv" in done.refusal

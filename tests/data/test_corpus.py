@@ -130,14 +130,17 @@ def test_a_series_larger_than_a_shard_has_its_own(tmp_path):
     assert corpus.flat().lengths.tolist() == [5, 5000, 5]
 
 
-def test_values_beyond_float32_are_refused_with_their_place(tmp_path):
-    with pytest.raises(ValueError, match=r"big: series 1: has values beyond ±3.40282e\+38.*rescale"):
-        write(tmp_path / "corpus", {"big": [[1.0, 2.0], [0.0, -1e39]]})
-
-
-def test_infinite_values_are_refused_with_their_place(tmp_path):
-    with pytest.raises(ValueError, match="odd: series 2: infinite value"):
-        write(tmp_path / "corpus", {"odd": [[1.0], [2.0], [np.inf]]})
+@pytest.mark.parametrize(
+    ("sources", "message"),
+    [
+        ({"big": [[1.0, 2.0], [0.0, -1e39]]}, r"big: series 1: has values beyond ±3.40282e\+38.*rescale"),
+        ({"odd": [[1.0], [2.0], [np.inf]]}, "odd: series 2: infinite value"),
+        ({}, "no series to write"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused_with_its_place(tmp_path, sources, message):
+    with pytest.raises(ValueError, match=message):
+        write(tmp_path / "corpus", sources)
 
 
 def test_a_source_is_not_added_twice(tmp_path):
@@ -145,11 +148,6 @@ def test_a_source_is_not_added_twice(tmp_path):
         writer.add("a", noise(2, 5))
         with pytest.raises(ValueError, match="'a' was added before"):
             writer.add("a", noise(2, 5))
-
-
-def test_a_corpus_of_nothing_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="no series to write"):
-        write(tmp_path / "corpus", {})
 
 
 # All or nothing.
@@ -347,11 +345,8 @@ def arrays(folder):
 
 def tfc(folder):
     (folder / "UCR/Mine").mkdir(parents=True)
-    for name, X in (
-        ("train", positive(3, 1, 20)),
-        ("val", negative(2, 1, 20)),
-        ("test", negative(2, 1, 20, seed=2)),
-    ):
+    parts = {"train": positive(3, 1, 20), "val": negative(2, 1, 20), "test": negative(2, 1, 20, seed=2)}
+    for name, X in parts.items():
         content = {"samples": torch.from_numpy(X), "labels": torch.zeros(len(X))}
         torch.save(content, folder / f"UCR/Mine/{name}.pt")
 
@@ -360,16 +355,6 @@ def plain(folder):
     write_rows(folder / "UCR/Mine.tsv", positive(3, 20))
     write_rows(folder / "UCR/Mine-test.tsv", negative(3, 20))
     write_rows(folder / "UCR/Mine_validation.tsv", negative(3, 20, seed=2))
-
-
-def folders(folder):
-    for name, X in (
-        ("train", positive(3, 20)),
-        ("test", negative(2, 20)),
-        ("Validation", negative(2, 20, seed=2)),
-    ):
-        (folder / name / "UCR").mkdir(parents=True)
-        write_rows(folder / name / "UCR" / "Mine.tsv", X)
 
 
 @pytest.mark.parametrize("layout", [published, arrays, tfc, plain])
@@ -381,7 +366,9 @@ def test_only_training_splits_of_a_folder_enter_and_they_do_once(tmp_path, layou
 
 
 def test_folders_of_test_and_validation_series_are_held_out(tmp_path):
-    folders(tmp_path)
+    parts = {"train": positive(3, 20), "test": negative(2, 20), "Validation": negative(2, 20, seed=2)}
+    for name, X in parts.items():
+        write_rows(tmp_path / name / "UCR" / "Mine.tsv", X)
     corpus = build_corpus([tmp_path], tmp_path / "corpus")
     assert corpus.sources == (CorpusSource("train/UCR/Mine", 0, 3, 60),)
     assert corpus.describe()["repeats"]["series_compared"] == 4
@@ -453,32 +440,22 @@ def test_a_file_that_breaks_off_fails_the_build_and_leaves_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("source", "message"),
+    ("sources", "message"),
     [
-        ("nowhere/at/all", "nowhere/at/all: no such file or folder, and no archive has a set"),
-        (Path("nowhere"), "nowhere: no such file or folder"),
-        ("GunPont", "closest names: GunPoint"),
+        (["nowhere/at/all"], "nowhere/at/all: no such file or folder, and no archive has a set"),
+        ([Path("nowhere")], "nowhere: no such file or folder"),
+        (["GunPont"], "closest names: GunPoint"),
+        (["Mine_TEST.tsv"], r"Mine_TEST\.tsv: nothing to train on; it holds only test"),
+        (["empty"], "nothing to train on; it holds no file with one of the suffixes"),
+        ([], "no source given"),
     ],
 )
-def test_an_unknown_source_is_named(tmp_path, source, message):
-    with pytest.raises(ValueError, match=message):
-        build_corpus([source], tmp_path / "corpus")
-
-
-def test_a_source_with_nothing_but_tests_is_refused(tmp_path):
+def test_sources_without_training_series_are_refused(tmp_path, monkeypatch, sources, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
     write_rows(tmp_path / "Mine_TEST.tsv", noise(2, 20))
-    with pytest.raises(ValueError, match=r"Mine_TEST\.tsv: nothing to train on; it holds only test"):
-        build_corpus([tmp_path / "Mine_TEST.tsv"], tmp_path / "corpus")
-
-
-def test_a_folder_without_series_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="nothing to train on; it holds no file with one of the suffixes"):
-        build_corpus([tmp_path], tmp_path / "corpus")
-
-
-def test_no_source_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="no source given"):
-        build_corpus([], tmp_path / "corpus")
+    with pytest.raises(ValueError, match=message):
+        build_corpus(sources, tmp_path / "corpus")
 
 
 def test_a_pattern_of_files_is_one_series_per_file(tmp_path):

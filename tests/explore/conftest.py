@@ -5,20 +5,16 @@ import time
 
 import numpy as np
 import pytest
-import torch
 
 from browsing import CHROMIUM_OPTIONS
 from nutime.encoder import NuTime
 from nutime.explore.state import Collection
-from nutime.model.config import NuTimeConfig
-
-TINY = NuTimeConfig(window=4, length=32, dim=32, depth=1, heads=2, head_dim=16, mlp_dim=32, scalar_dim=8, scales=3)
 
 
 @pytest.fixture(scope="session")
-def encoder():
-    torch.manual_seed(0)
-    return NuTime(TINY)
+def encoder(encoder):
+    """Return the tiny encoder itself."""
+    return NuTime.from_pretrained(encoder)
 
 
 @pytest.fixture(scope="session")

@@ -9,14 +9,13 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 
 import numpy as np
 import pytest
 
-from browsing import assert_one_column_on_a_phone, open_directly, text, watched
+from browsing import assert_one_column_on_a_phone, open_directly, serving, text, watched
 from nutime.access import Access
 from nutime.explore.state import Analyses
 
@@ -29,24 +28,13 @@ from nutime.explore.page import bind, build_app
 CSV = "label,a,b,c,d\n" + "".join(f"{'xy'[row % 2]},{row},{row % 3},{row % 5},1\n" for row in range(12))
 
 
-@contextlib.contextmanager
-def serving(analyses, access=None):
-    """Serve the page; yield the address."""
-    server = bind(build_app(analyses), "127.0.0.1", 0, access)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.port}"
-    server.shutdown()
-    thread.join()
-    analyses.close()
-
-
 @pytest.fixture(scope="module")
 def served(encoder):
     """Serve many tests from one address: the browser caches by address."""
     analyses = Analyses(encoder)
-    with serving(analyses) as address:
+    with serving(build_app(analyses)) as address:
         yield analyses, address
+    analyses.close()
 
 
 @pytest.fixture(scope="module")
@@ -546,7 +534,7 @@ def test_a_page_of_another_origin_is_refused(served):
 def test_a_token_in_the_address_becomes_a_cookie(encoder):
     access = Access.to("127.0.0.1", token="secret")
     cookies = urllib.request.HTTPCookieProcessor()
-    with serving(Analyses(encoder), access) as address:
+    with serving(build_app(Analyses(encoder)), access=access) as address:
         for wrong in (address, f"{address}/?token=wrong"):
             with pytest.raises(urllib.error.HTTPError) as caught:
                 open_directly(wrong)

@@ -7,12 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 
-from browsing import text, watched
+from browsing import serving, text, watched
 
 pytest.importorskip("dash", reason="the page needs nutime[explore]")
 
@@ -20,7 +19,6 @@ import nutime
 from nutime.data.series import SeriesSet
 from nutime.estimators.base import EmbeddedSeries
 from nutime.explore.labelling import build_label_app
-from nutime.explore.page import bind
 from nutime.labelling.log import LabelLog
 from nutime.labelling.session import Session
 
@@ -50,12 +48,8 @@ def served(encoder, make_waves, tmp_path, port):
     collection = make_waves(60)
     embedded = EmbeddedSeries.embed(SeriesSet(collection.series, ids=collection.ids), encoder, "upper")
     session = Session(embedded, LabelLog(tmp_path / "waves.labels.jsonl", embedded.series))
-    server = bind(build_label_app(session, "waves.csv"), "127.0.0.1", port)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield session, collection.labels, f"http://127.0.0.1:{port}"
-    server.shutdown()
-    thread.join()
+    with serving(build_label_app(session, "waves.csv"), port) as address:
+        yield session, collection.labels, address
     session.log.close()
 
 

@@ -2,13 +2,12 @@
 
 import contextlib
 import csv
-import threading
 import time
 
 import numpy as np
 import pytest
 
-from browsing import assert_one_column_on_a_phone, text, watched
+from browsing import assert_one_column_on_a_phone, serving, text, watched
 from nutime.data.formats.read import holds_recording
 from nutime.data.series import SeriesSet
 
@@ -16,7 +15,6 @@ pytest.importorskip("dash", reason="the page needs nutime[explore]")
 
 from nutime import NuTimeSegmenter, find
 from nutime.explore.overview import View, overview_figure
-from nutime.explore.page import bind
 from nutime.explore.recording import MATCHES, RecordingAnalysis
 from nutime.explore.recording_page import build_recording_app
 
@@ -54,17 +52,15 @@ def analysis():
 
 @pytest.fixture(scope="module")
 def tab(browser, analysis):
-    server = bind(build_recording_app(analysis), "127.0.0.1", 0)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    address = f"http://127.0.0.1:{server.port}"
-    with contextlib.closing(browser.new_page()) as tab, watched(tab, address):
+    with (
+        serving(build_recording_app(analysis)) as address,
+        contextlib.closing(browser.new_page()) as tab,
+        watched(tab, address),
+    ):
         tab.goto(address)
         tab.wait_for_selector("#intervals table")
         tab.wait_for_selector("#overview .js-plotly-plot .main-svg")
         yield tab
-    server.shutdown()
-    thread.join()
 
 
 @pytest.fixture

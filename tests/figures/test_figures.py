@@ -67,8 +67,9 @@ def test_colours_can_be_seen_on_white_and_on_black(colour):
     assert (luminance(colour) + 0.05) / (luminance("#15171b") + 0.05) >= 3
 
 
-def test_the_first_24_classes_look_different():
+def test_the_first_24_classes_and_36_lines_look_different():
     assert len({style.colour_and_marker(index) for index in range(24)}) == 24
+    assert len({str(style.line_style(index)) for index in range(36)}) == 36
 
 
 def test_both_files_are_written(tmp_path):
@@ -177,6 +178,14 @@ def test_scales_zooms_into_the_quietest_part():
     figure = scales.draw_scales({"one": values, "two": 100 * values, "three": values / 50}, ("one", values))
     assert overlapping(figure) == []
     assert figure.axes[0].get_yscale() == "log"
+
+
+def test_any_number_of_sets_methods_and_devices_is_drawn():
+    names = "abcdefghi"
+    values = np.sin(np.arange(50))
+    assert len(scales.draw_scales(dict.fromkeys(names, values), ("a", values)).axes[0].lines) == 9
+    assert len(draw_scaling([Measured(name, "series", 100, 1.0) for name in names]).axes[0].lines) == 9
+    assert len(draw_cost([Cost(name, 0.9, 1.0, name) for name in names]).axes[0].collections) == 9
 
 
 def test_a_quiet_part_is_not_a_constant_one():

@@ -2,7 +2,7 @@ import pytest
 from tiny_recipe import TINY
 
 from nutime.data.corpus.build import synthesize_corpus
-from nutime.pretrain.loop import PretrainConfig
+from nutime.pretrain.config import PretrainConfig
 
 
 @pytest.fixture(scope="session")

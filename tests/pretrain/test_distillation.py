@@ -9,8 +9,9 @@ from tiny_recipe import TINY, stop_at
 from nutime import NuTime
 from nutime.model.network import NuTimeNetwork
 from nutime.pretrain.checkpoint import checkpoints
+from nutime.pretrain.config import PretrainConfig
 from nutime.pretrain.distillation import Distillation
-from nutime.pretrain.loop import PretrainConfig, pretrain
+from nutime.pretrain.loop import pretrain
 
 STUDENT = TINY.replace(dim=16, depth=1)
 

@@ -20,7 +20,8 @@ from nutime.data.corpus.build import synthesize_corpus
 from nutime.data.corpus.store import CorpusWriter
 from nutime.figures.curves import read_metrics
 from nutime.pretrain.checkpoint import checkpoints
-from nutime.pretrain.loop import NonFiniteLossError, PretrainConfig, pretrain
+from nutime.pretrain.config import PretrainConfig
+from nutime.pretrain.loop import NonFiniteLossError, pretrain
 from nutime.pretrain.step import PretrainStep
 
 

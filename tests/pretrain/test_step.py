@@ -8,9 +8,10 @@ from tiny_recipe import TINY
 from nutime.data.crops import FlatSeries
 from nutime.model.network import NuTimeNetwork
 from nutime.pretrain.byol import BYOL
+from nutime.pretrain.config import PretrainConfig
 from nutime.pretrain.sampling import ResidentCorpus
 from nutime.pretrain.schedule import Schedule
-from nutime.pretrain.step import PretrainStep, StepConfig, _compile_options
+from nutime.pretrain.step import PretrainStep, _compile_options
 
 
 @pytest.fixture
@@ -18,10 +19,10 @@ def sampler(corpus):
     return ResidentCorpus(corpus, "size", torch.device("cpu")).sampler
 
 
-def make_step(sampler, seed=0, **arguments):
+def make_step(sampler, seed=0, rescale=0.0, lengths=(), **processes):
     torch.manual_seed(0)
-    config = StepConfig(batch=16, seed=seed)
-    return PretrainStep(BYOL(NuTimeNetwork(TINY)), sampler, Schedule(steps=20), config, **arguments)
+    config = PretrainConfig(batch=16, seed=seed, rescale=rescale, lengths=lengths)
+    return PretrainStep(BYOL(NuTimeNetwork(TINY)), sampler, Schedule(steps=20), config, **processes)
 
 
 def losses(step, count):
@@ -82,10 +83,7 @@ def test_a_non_finite_loss_is_remembered_with_its_step(sampler):
 
 def test_rescaling_changes_level_and_scale_and_leaves_the_shape(sampler):
     def views(rescale):
-        torch.manual_seed(0)
-        step = PretrainStep(
-            BYOL(NuTimeNetwork(TINY)), sampler, Schedule(steps=20), StepConfig(batch=16, rescale=rescale)
-        )
+        step = make_step(sampler, rescale=rescale)
         return step._views(TINY.length, step.step, step._rows)[0].flatten(0, 2).double()
 
     plain, rescaled = views(0.0), views(0.5)
@@ -97,8 +95,7 @@ def test_rescaling_changes_level_and_scale_and_leaves_the_shape(sampler):
 
 
 def test_a_step_draws_one_of_several_lengths_by_its_number_alone(sampler):
-    step = make_step(sampler)
-    step = PretrainStep(step.model, sampler, Schedule(steps=20), StepConfig(batch=16, lengths=(16, 32)))
+    step = make_step(sampler, lengths=(16, 32))
     drawn = [step.length_of(number) for number in range(40)]
     assert set(drawn) == {16, 32}
     assert [step.length_of(number) for number in range(40)] == drawn

@@ -29,8 +29,9 @@ from nutime.data.corpus.store import Corpus, CorpusWriter
 from nutime.data.series import as_series
 from nutime.encoder import NuTime
 from nutime.model.config import NuTimeConfig
+from nutime.pretrain.config import PretrainConfig
 from nutime.pretrain.fitting import fit_to_series, needs_fitting
-from nutime.pretrain.loop import PretrainConfig, pretrain
+from nutime.pretrain.loop import pretrain
 
 #: Ablation to variant to changes of the network; the names are those of the published tables.
 VARIANTS: Mapping[str, Mapping[str, dict[str, Any]]] = {

@@ -220,8 +220,8 @@ class Finetune:
     """Fine-tuning: every model alone, and their ensemble.
 
     The schedule is fixed and the last state is the result. With ``selection="paper"`` the schedule is the paper's,
-    and the same training also gives each model's best epoch on the test split, as in the paper's tables; without
-    trees, on which the epoch has no effect.
+    and each model's best epoch on the test split is the result, as in the paper's tables; without trees, on which
+    the epoch has no effect.
     """
 
     method: str
@@ -233,15 +233,9 @@ class Finetune:
     params: Config = field(default_factory=dict)
 
     def run_keys(self) -> Sequence[RunKey]:
-        """Return the keys of the models, then of the ensemble; those selected on test data last."""
-        return [key for selection in self._selections() for key in self._of_selection(selection)]
-
-    def _selections(self) -> Sequence[str]:
-        return ("honest", "paper") if self.selection == "paper" else ("honest",)
-
-    def _of_selection(self, selection: str) -> Sequence[RunKey]:
-        models = [RunKey(self.method, selection, self.seed + index) for index in range(self.n_estimators)]
-        ensemble = RunKey(f"{self.method} ×{self.n_estimators}", selection, self.seed)
+        """Return the keys of the models, then of the ensemble."""
+        models = [RunKey(self.method, self.selection, self.seed + index) for index in range(self.n_estimators)]
+        ensemble = RunKey(f"{self.method} ×{self.n_estimators}", self.selection, self.seed)
         return [*models, ensemble] if self.n_estimators > 1 else models
 
     def evaluate(self, dataset: Dataset) -> Iterator[Evaluation]:
@@ -250,30 +244,27 @@ class Finetune:
         classes = np.unique(dataset.y_train)
         train = _training_set(dataset.X_train, dataset.y_train, classes)
         test = _training_set(dataset.X_test, dataset.y_test, classes)
+        on_test = self.selection == "paper"
         # One compilation serves all univariate sets; multivariate ones would need one each.
         compiled = len(train.series[0]) == 1
-        epochs = {"epochs": PAPER_EPOCHS} if self.selection == "paper" else {}
+        epochs = {"epochs": PAPER_EPOCHS} if on_test else {}
         params = {"n_estimators": self.n_estimators, "compiled": compiled, **epochs, **self.params}
-        validation = test if self.selection == "paper" else None
+        validation = test if on_test else None
         fitted = finetune(
             self.encoder, train, FinetuneConfig(**params), seed_from(self.seed), validation=validation
         )
-        params |= {"random_state": self.seed}
-        for selection in self._selections():
-            models = fitted.best if selection == "paper" and fitted.best else fitted.last
-            probabilities = np.exp(models.log_probabilities(self.encoder, test.series))
-            forest = self.forest and selection == "honest"
-            if forest:
-                targets = train.targets.astype(np.intp)
-                trees = Forest.fit(train.series, targets, train.weights, len(classes))
-                probabilities = probabilities + trees.probabilities(test.series)
-            predictions = [*probabilities.argmax(-1), probabilities.mean(0).argmax(-1)]
-            seconds = time.perf_counter() - start
-            evaluations = {"evaluations": MAX_EVALUATIONS} if selection == "paper" else {}
-            config = {**params, "forest": forest, **evaluations}
-            for key, predicted in zip(self._of_selection(selection), predictions, strict=False):
-                scores = classification_scores(dataset.y_test, classes[predicted])
-                yield Evaluation(key, scores, seconds, config)
+        models = fitted.best or fitted.last
+        probabilities = np.exp(models.log_probabilities(self.encoder, test.series))
+        forest = self.forest and not on_test
+        if forest:
+            trees = Forest.fit(train.series, train.targets.astype(np.intp), train.weights, len(classes))
+            probabilities = probabilities + trees.probabilities(test.series)
+        predictions = [*probabilities.argmax(-1), probabilities.mean(0).argmax(-1)]
+        seconds = time.perf_counter() - start
+        evaluations = {"evaluations": MAX_EVALUATIONS} if on_test else {}
+        config = {**params, "random_state": self.seed, "forest": forest, **evaluations}
+        for key, predicted in zip(self.run_keys(), predictions, strict=False):
+            yield Evaluation(key, classification_scores(dataset.y_test, classes[predicted]), seconds, config)
 
 
 @dataclass(frozen=True)

@@ -211,13 +211,17 @@ def _method_name(weights: str) -> str:
 
 @dataclass(frozen=True)
 class BenchProtocol:
-    """A protocol; ``lists`` are the named lists of sets it can run on, the first is the default."""
+    """A protocol; ``lists`` are the named lists of sets it can run on, the first is the default.
+
+    ``uses_models`` tells whether it has ensembles or several seeds, so that ``--models`` has an effect.
+    """
 
     about: str
     lists: dict[str, tuple[str, ...]]
     methods: Callable[[Request], Sequence[Method]]
     load: Callable[..., Any] = load_local
     recordings: str = ""
+    uses_models: bool = True
 
     def sets(self, named_list: str, data_dir: str | None) -> tuple[str, ...]:
         """Return the sets of a list; those of ``recordings``, a folder of the data, are all that are there."""
@@ -298,13 +302,16 @@ _ABLATIONS = {
 }
 
 PROTOCOLS: dict[str, BenchProtocol] = {
-    "probe": BenchProtocol("frozen encoder, linear classifier and trees, on UCR", _UCR, _probe),
+    "probe": BenchProtocol("frozen encoder, linear classifier and trees, on UCR", _UCR, _probe, uses_models=False),
     "finetune": BenchProtocol("fine-tuned models and their ensemble, on UCR", _UCR, _finetune),
     "ucr": BenchProtocol("the paper's tables on UCR", {k: _UCR[k] for k in ("125", "112", "128")}, _finetune),
     "uea": BenchProtocol("the paper's tables on UEA", {"29": sublist("uea29"), "26": sublist("uea26")}, _finetune),
     "tfc": BenchProtocol("fine-tuned models on the sets of TF-C", {"paper": TFC_SETS}, _tfc, load_trials),
     "fewshot": BenchProtocol(
-        "five series per class, 100 episodes per set, on UCR", {"paper": sublist("fewshot41")}, _fewshot
+        "five series per class, 100 episodes per set, on UCR",
+        {"paper": sublist("fewshot41")},
+        _fewshot,
+        uses_models=False,
     ),
     "clustering": BenchProtocol(
         "k-means on embeddings of test series",
@@ -323,12 +330,14 @@ PROTOCOLS: dict[str, BenchProtocol] = {
         {"all": IMPUTATION_SETS},
         partial(_on_values, imputations, "impute"),
         load_imputation,
+        uses_models=False,
     ),
     "forecast": BenchProtocol(
         "zero-shot forecasts beside classical methods",
         {"all": FORECAST_SETS},
         partial(_on_values, forecasts, "forecast"),
         load_futures,
+        uses_models=False,
     ),
     "segmentation": BenchProtocol(
         "change points of recordings, of TSSB",
@@ -336,6 +345,7 @@ PROTOCOLS: dict[str, BenchProtocol] = {
         partial(_on_recordings, Segmentation),
         load_recording,
         SEGMENTATION,
+        uses_models=False,
     ),
     "localisation": BenchProtocol(
         "anomalies within recordings, of TSB-AD-U",
@@ -343,6 +353,7 @@ PROTOCOLS: dict[str, BenchProtocol] = {
         partial(_on_recordings, Localisation),
         load_recording,
         ANOMALY,
+        uses_models=False,
     ),
     **{
         name: BenchProtocol(

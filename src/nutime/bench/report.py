@@ -283,7 +283,7 @@ def _add_summary(
             f"{len(runs[method])}",
             percent(overall(runs[method], sets)) if sets else UNKNOWN,
             percent(overall(f1, sets)) if has_f1 else UNKNOWN,
-            f"{comparison.ranks[order.index(method)]:.2f}" if comparison else UNKNOWN,
+            f"{comparison.ranks[method]:.2f}" if comparison else UNKNOWN,
         ]
         if best and comparison:
             p_value = comparison.p_values[order.index(best), order.index(method)]
@@ -356,8 +356,7 @@ def _against(exact: Mapping[str, float], ours: Mapping[str, float], theirs: Mapp
 def _add_ranks(
     page: Page, comparison: Comparison, name: str, title: str, columns: Mapping[str, Mapping[str, float]]
 ) -> None:
-    ranks = dict(zip(comparison.methods, map(float, comparison.ranks), strict=True))
-    figure = draw_critical_difference(ranks, comparison.cliques, title, own_best(columns) or "")
+    figure = draw_critical_difference(comparison.ranks, comparison.cliques, title, own_best(columns) or "")
     caption = (
         f"Average ranks, {title}; the best is on the right. A bar covers methods without a significant difference "
         "at 5 % in pairwise Wilcoxon signed-rank tests with Holm's correction."

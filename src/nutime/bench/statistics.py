@@ -46,18 +46,21 @@ class Comparison:
     """Methods compared on their common sets, best average rank first.
 
     Attributes:
-        methods: names, in the order of ``ranks``.
-        sets: the data sets common to all methods.
         ranks: average rank of each method, 1 is the best; ties share their ranks.
+        sets: the data sets common to all methods.
         p_values: Holm-corrected p-value of every pair, symmetric, with ones on the diagonal.
         cliques: groups of methods without a significant difference (see :func:`find_cliques`).
     """
 
-    methods: tuple[str, ...]
+    ranks: dict[str, float]
     sets: tuple[str, ...]
-    ranks: Float64
     p_values: Float64
     cliques: tuple[tuple[str, ...], ...]
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Their names, in the order of ranks."""
+        return tuple(self.ranks)
 
 
 def estimate(values: Iterable[float]) -> Estimate:
@@ -86,10 +89,10 @@ def compare(columns: Mapping[str, Column], alpha: float = 0.05) -> Comparison:
     scores = np.array([[column[name] for name in sets] for column in columns.values()], np.float64)
     ranks = average_ranks(scores)
     order = np.argsort(ranks, kind="stable")
-    methods = tuple(np.array(list(columns), object)[order])
+    methods = [list(columns)[index] for index in order]
     p_values = pairwise_p_values(scores[order])
-    cliques = tuple(methods[start:stop] for start, stop in find_cliques(p_values >= alpha))
-    return Comparison(methods, sets, ranks[order], p_values, cliques)
+    cliques = tuple(tuple(methods[start:stop]) for start, stop in find_cliques(p_values >= alpha))
+    return Comparison(dict(zip(methods, ranks[order].tolist(), strict=True)), sets, p_values, cliques)
 
 
 def average_ranks(scores: Float64) -> Float64:

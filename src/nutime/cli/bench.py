@@ -36,7 +36,7 @@ def run(
     named_list: Annotated[str | None, typer.Option("--list", help="A list of sets, such as 112 of ucr.")] = None,
     weights: Annotated[str, typer.Option(help="Encoders, comma-separated; `random` is one.")] = "nutime-base",
     paper: Annotated[
-        bool, typer.Option("--paper", help="Report also the best epoch chosen on TEST data, as in the paper.")
+        bool, typer.Option("--paper", help="Train as the paper did; report the best epoch chosen on TEST data.")
     ] = False,
     peers: Annotated[
         str, typer.Option(help="aeon's classifiers to compare with: MiniRocket, MultiRocket-Hydra, 1NN-DTW.")
@@ -69,7 +69,8 @@ def run(
         raise typer.BadParameter(f"{protocol} has the lists {', '.join(chosen.lists)}", param_hint="--list")
     if jobs > 1 and protocol.startswith("ablation"):
         raise typer.BadParameter("an ablation pretrains its variants and runs in one process", param_hint="--jobs")
-    for name in ("weights",) if protocol.startswith("ablation") else _PRETRAINING:
+    unused = ("weights",) if protocol.startswith("ablation") else _PRETRAINING
+    for name in unused if chosen.uses_models else (*unused, "models"):
         if context.get_parameter_source(name).name == "COMMANDLINE":  # type: ignore[union-attr]
             raise typer.BadParameter(f"{protocol} does not use it", param_hint=f"--{name}")
     console = Console(stderr=True)

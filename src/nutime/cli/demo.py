@@ -73,23 +73,23 @@ def _classify(encoder: NuTime, dataset: Dataset) -> tuple[float, float, NDArray[
 
 def _draw(out: Path, datasets: dict[str, Dataset], maps: dict[str, NDArray[Any]]) -> Path:
     """Draw test series of a few sets above the map of their embeddings, one colour per class."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
     import numpy as np
+    from matplotlib import colormaps
 
     from nutime.data.series import as_series
+    from nutime.figures.style import panels
 
-    figure, axes = plt.subplots(2, len(datasets), figsize=(4 * len(datasets), 6), layout="constrained")
-    for (name, dataset), (above, below) in zip(datasets.items(), axes.T, strict=True):
+    figure, axes = panels(2, len(datasets), width=4, height=3)
+    rows = axes[: len(datasets)], axes[len(datasets) :]
+    for (name, dataset), above, below in zip(datasets.items(), *rows, strict=True):
         classes, labels = np.unique(dataset.y_test, return_inverse=True)
-        palette = plt.get_cmap("tab10" if len(classes) <= 10 else "tab20")
+        palette = colormaps["tab10" if len(classes) <= 10 else "tab20"]
         for label in range(len(classes)):
             members = np.flatnonzero(labels == label)[:3]
             for values in as_series(dataset.X_test[members]):
                 above.plot(values[0], color=palette(label), alpha=0.7, linewidth=0.8)
-        below.scatter(*maps[name].T, c=[palette(label) for label in labels], s=12)
+        x, y = maps[name].T
+        below.scatter(x, y, c=[palette(label) for label in labels], s=12)
         above.set_title(f"{name}: series")
         below.set_title("their embeddings")
         below.set(xticks=[], yticks=[])

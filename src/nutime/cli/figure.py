@@ -104,9 +104,9 @@ def cd(
 
     columns = _columns(results, protocol, selection.value, published)
     comparison = compare(columns)
-    ranks = dict(zip(comparison.methods, map(float, comparison.ranks), strict=True))
     title = f"{protocol}, {selection.value}, {len(comparison.sets)} sets"
-    _save(draw_critical_difference(ranks, comparison.cliques, title, own_best(columns) or ""), out, "cd")
+    figure = draw_critical_difference(comparison.ranks, comparison.cliques, title, own_best(columns) or "")
+    _save(figure, out, "cd")
 
 
 @app.command()

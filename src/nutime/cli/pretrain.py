@@ -15,7 +15,8 @@ from nutime.cli.progress import progress_bars
 from nutime.cli.shared import load_encoder
 
 if TYPE_CHECKING:
-    from nutime.pretrain.loop import PretrainConfig, StepMetrics
+    from nutime.pretrain.config import PretrainConfig
+    from nutime.pretrain.loop import StepMetrics
 
 
 def pretrain(
@@ -62,13 +63,14 @@ def pretrain(
 
     from nutime.model.config import NuTimeConfig
     from nutime.pretrain import loop
+    from nutime.pretrain.config import PretrainConfig
     from nutime.pretrain.monitor import linear_probe_on, probe_data
 
     changes = _network_fields(network or [])
     if teacher is not None:
         changes.setdefault("resolutions", 1)  # learned from the teacher's three
     try:
-        config = loop.PretrainConfig(
+        config = PretrainConfig(
             network=NuTimeConfig(**changes),
             epochs=epochs,
             steps=steps,

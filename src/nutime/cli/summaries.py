@@ -11,7 +11,7 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -53,16 +53,6 @@ class Report:
         document, page = self._summary.pages()
         page = [input_line(address, self._extent), *page, output_line(self._out, self._columns)]
         return {"out": self._out, "series": self._extent.series, **document}, page
-
-
-class _Summary(Protocol):
-    """A summary of results."""
-
-    def add(self, columns: Results) -> None:
-        """Add a chunk of results."""
-
-    def pages(self) -> Pages:
-        """Return the summary of all chunks."""
 
 
 class _EmbeddingSummary:
@@ -188,7 +178,9 @@ class _AnomalySummary:
         return {"anomalies": self._anomalies, "top": top}, page
 
 
-def _summary_for(model: Any) -> _Summary:
+def _summary_for(
+    model: Any,
+) -> _EmbeddingSummary | _ClassSummary | _NumberSummary | _ClusterSummary | _AnomalySummary:
     """Return an empty summary for the results of a fitted estimator."""
     from nutime import NuTimeClassifier, NuTimeClusterer, NuTimeDetector, NuTimeRegressor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from nutime.figures.style import COLOURS, INK, MARKERS, panels, styled
+from nutime.figures.style import INK, colour_and_marker, panels, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,9 +26,9 @@ def draw_cost(costs: Sequence[Cost]) -> Figure:
     from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
     figure, (panel,) = panels(1, 1, width=5.2, height=3.4)
-    devices = dict.fromkeys(cost.device for cost in costs)
-    for device, colour, marker in zip(devices, COLOURS, MARKERS, strict=False):
+    for index, device in enumerate(dict.fromkeys(cost.device for cost in costs)):
         here = [cost for cost in costs if cost.device == device]
+        colour, marker = colour_and_marker(index)
         x, y = [cost.seconds for cost in here], [100 * cost.accuracy for cost in here]
         panel.scatter(x, y, s=26, color=colour, marker=marker, label=device)
         for cost in here:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nutime.atomic import read_lines
-from nutime.figures.style import COLOURS, LINES, panels, styled
+from nutime.figures.style import line_style, panels, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,8 +55,7 @@ def draw_curves(runs: Mapping[str, Sequence[Mapping[str, Any]]], x: str = "step"
             panel.plot(
                 [line[x] for line in known],
                 [line[name] for line in known],
-                color=COLOURS[index % len(COLOURS)],
-                linestyle=LINES[index % len(LINES)],
+                **line_style(index),
             )
         panel.set(xlabel=x, title=title)
         panel.grid(True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from nutime.figures.style import COLOURS, LINES, panels, styled
+from nutime.figures.style import COLOURS, line_style, panels, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,12 +41,12 @@ def draw_labelling(simulations: Mapping[str, Simulation]) -> Figure:
     """
     figure, (curves, pairs) = panels(1, 2, width=4, height=3.2)
     grid = np.geomspace(1, 30, 60)
-    for method, colour, line in zip(("suggest", "random"), COLOURS, LINES, strict=False):
+    for index, method in enumerate(("suggest", "random")):
         shares = [
             np.interp(grid * one["n_classes"], one["labels"], np.array(one[method]) / one["full"])
             for one in simulations.values()
         ]
-        curves.plot(grid, np.mean(shares, axis=0), color=colour, linestyle=line, label=method)
+        curves.plot(grid, np.mean(shares, axis=0), label=method, **line_style(index))
     curves.axhline(SHARE, linewidth=0.6, color=COLOURS[3])
     curves.set(xscale="log", xlabel="labels per class", title="test accuracy / accuracy of all labels, mean")
     curves.grid(True)

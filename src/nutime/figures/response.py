@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.figures.style import COLOURS, LINES, panels, styled
+from nutime.figures.style import line_style, panels, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,7 +98,7 @@ def _block(module: MultiScaledEmbedding, k: float) -> MultiScaledEmbedding:
 
 def _curves(panel: Axes, x: NDArray[np.float64], curves: NDArray[np.float64], labels: list[str]) -> None:
     for index, (curve, label) in enumerate(zip(curves, labels, strict=True)):
-        panel.plot(x, curve, color=COLOURS[index], linestyle=LINES[index], label=label)
+        panel.plot(x, curve, label=label, **line_style(index))
     panel.set_xscale("symlog", linthresh=_MIN_MAGNITUDE, linscale=0.5)
     panel.set_xticks([-1e4, -1, -1e-4, 1e-4, 1, 1e4])
     panel.minorticks_off()

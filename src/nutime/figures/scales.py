@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.series import Array
-from nutime.figures.style import COLOURS, INK, LINES, panels, styled
+from nutime.figures.style import COLOURS, INK, line_style, panels, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,8 +30,7 @@ def draw_scales(series: Mapping[str, Array], varied: tuple[str, Array]) -> Figur
         spread = float(np.std(values))
         shifted = values - values.min() + 0.1 * spread  # a logarithm needs positive values
         place = np.linspace(0, 1, len(values))
-        label = f"{name} (std {spread:.2g})"
-        left.plot(place, shifted, color=COLOURS[index % len(COLOURS)], linestyle=LINES[index], label=label)
+        left.plot(place, shifted, label=f"{name} (std {spread:.2g})", **line_style(index))
     left.set(yscale="log", xlabel="position in the series", ylabel="value, shifted above zero")
     left.set_title("Scales of three data sets" if len(series) == 3 else "Scales of data sets")
     figure.legend(loc="outside lower left", ncols=len(series), handlelength=3)

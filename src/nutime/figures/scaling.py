@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from nutime.figures.style import COLOURS, LINES, MARKERS, panels, styled
+from nutime.figures.style import MARKERS, line_style, panels, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,11 +37,10 @@ def draw_scaling(measured: Sequence[Measured]) -> Figure:
             panel.plot(
                 [one.value for one in here],
                 [one.seconds for one in here],
-                color=COLOURS[index],
-                linestyle=LINES[index],
-                marker=MARKERS[index],
+                marker=MARKERS[index % len(MARKERS)],
                 markersize=4,
                 label=method,
+                **line_style(index),
             )
         panel.set(xscale="log", yscale="log", xlabel=LABELS[quantity], ylabel="fit and predict, s")
         panel.grid(True)

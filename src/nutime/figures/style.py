@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 from nutime.atomic import replace_file
 
@@ -138,3 +138,9 @@ def colour_and_marker(index: int) -> tuple[str, str]:
     """Return colour and marker of the ``index``-th class; no two of the first 24 are the same."""
     cycle, position = divmod(index, len(COLOURS))
     return COLOURS[position], MARKERS[(position + cycle) % len(MARKERS)]
+
+
+def line_style(index: int) -> dict[str, Any]:
+    """Return colour and style of the ``index``-th line; no two of the first 36 are the same."""
+    cycle, position = divmod(index, len(COLOURS))
+    return {"color": COLOURS[position], "linestyle": LINES[(position + cycle) % len(LINES)]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from nutime.figures.style import COLOURS, LINES, MARKERS, panels, styled
+from nutime.figures.style import MARKERS, line_style, panels, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,10 +27,9 @@ def draw_weighting(accuracies: Mapping[str, Mapping[str, Mapping[int, float]]]) 
             panel.plot(
                 [counts.index(count) for count in known],
                 [100 * line[count] for count in known],
-                color=COLOURS[index],
                 marker=MARKERS[index],
-                linestyle=LINES[index],
                 label=name,
+                **line_style(index),
             )
         panel.set_xticks(range(len(counts)), [str(count) for count in counts])
         panel.set(xlabel="number of scales", title=start)

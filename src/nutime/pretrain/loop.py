@@ -17,105 +17,34 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import distributed, nn
 
 from nutime.atomic import Journal, locked, replace_file
-from nutime.checks import check_number
 from nutime.data.corpus.store import Corpus
 from nutime.devices import usable_device
 from nutime.documents import one_line
 from nutime.encoder import NuTime
-from nutime.model.config import NuTimeConfig
 from nutime.model.network import NuTimeNetwork
 from nutime.pretrain.byol import BYOL, Objective
 from nutime.pretrain.checkpoint import load_newest, save_checkpoint
+from nutime.pretrain.config import PretrainConfig
 from nutime.pretrain.distillation import Distillation
 from nutime.pretrain.fitting import fit_to_corpus, needs_fitting
-from nutime.pretrain.sampling import ResidentCorpus, Sampling, StreamedCorpus, load_corpus
+from nutime.pretrain.sampling import ResidentCorpus, StreamedCorpus, load_corpus
 from nutime.pretrain.schedule import Schedule
-from nutime.pretrain.step import PretrainStep, StepConfig
+from nutime.pretrain.step import PretrainStep
 from nutime.version import versions
 
 _DOCUMENT = "run.json"
 #: A spread below this is reported as collapse.
 COLLAPSE = 0.05
-#: Valid values of the parameters of a run that are not integers.
-_INTERVALS = {
-    "epochs": "(0, inf)",
-    "learning_rate": "(0, inf)",
-    "warmup": "[0, 1]",
-    "momentum": "[0, 1]",
-    "weight_decay": "[0, inf)",
-    "smallest_crop": "(0, 1]",
-    "rescale": "[0, inf)",
-    "masked": "[0, 1)",
-    "contrast": "[0, inf)",
-}
 #: Batches that the components of a teacher's embedding are estimated from.
 _TEACHER_BATCHES = 16
 #: Steps after which distributed processes agree on whether to stop.
 _AGREE_EVERY = 10
-
-
-@dataclass(frozen=True)
-class PretrainConfig:
-    """A whole run. The defaults are the paper's; ``steps`` of None means ``epochs`` times the corpus.
-
-    With a ``teacher``, an encoder by name or folder, the run is a distillation of it instead of BYOL
-    (:mod:`~nutime.pretrain.distillation`).
-
-    ``pool``, ``masked`` and ``contrast`` are those of :class:`~nutime.pretrain.byol.Objective`, ``smallest_crop``,
-    ``rescale`` and ``lengths`` those of :class:`~nutime.pretrain.step.StepConfig`.
-    """
-
-    network: NuTimeConfig = dataclasses.field(default_factory=NuTimeConfig)
-    epochs: float = 100.0
-    steps: int | None = None
-    teacher: str | None = None
-    batch: int = 2048
-    learning_rate: float = 2e-3
-    warmup: float = 0.1
-    momentum: float = 0.999
-    weight_decay: float = 0.05
-    smallest_crop: float = 0.8
-    rescale: float = 0.0
-    lengths: tuple[int, ...] = ()
-    pool: str = "cls"
-    masked: float = 0.0
-    contrast: float = 0.0
-    sampling: Sampling = "size"
-    seed: int = 0
-    log_every: int = 20
-    probe_every: int = 1000
-    checkpoint_every: int = 1000
-
-    def __post_init__(self) -> None:
-        for name, interval in _INTERVALS.items():
-            check_number(name, getattr(self, name), interval)
-        for name in ("batch", "log_every", "probe_every", "checkpoint_every"):
-            check_number(name, getattr(self, name), "[1, inf)", integer=True)
-        check_number("seed", self.seed, "[0, 2147483647]", integer=True)  # hashed as int32
-        if self.steps is not None:
-            check_number("steps", self.steps, "[1, inf)", integer=True)
-        if self.teacher is not None and (
-            self.lengths or Objective(self.pool, self.masked, self.contrast) != Objective()
-        ):
-            raise ValueError("lengths, pool, masked and contrast have no effect with a teacher; leave them out")
-        if self.sampling not in get_args(Sampling):
-            raise ValueError(f"sampling must be one of {', '.join(get_args(Sampling))}; got {self.sampling!r}")
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> PretrainConfig:
-        """Read what ``dataclasses.asdict`` made."""
-        lengths = tuple(values.get("lengths", ()))
-        return cls(**{**values, "network": NuTimeConfig.from_dict(values["network"]), "lengths": lengths})
-
-    def steps_for(self, corpus_size: int) -> int:
-        """Return the number of steps of the run."""
-        return self.steps or max(1, round(self.epochs * corpus_size / self.batch))
 
 
 @dataclass(frozen=True)
@@ -177,16 +106,11 @@ def pretrain(
         model = _training_model(network, config, target)
         data = load_corpus(corpus, config.sampling, target, batch=config.batch, seed=config.seed, budget=budget)
         stack.callback(data.close)
-        settings = StepConfig(
-            **{field.name: getattr(config, field.name) for field in dataclasses.fields(StepConfig)}
-        )
-        if isinstance(model, Distillation):
-            settings = dataclasses.replace(settings, lengths=(model.points,))
         step = PretrainStep(
             model,
             data.sampler,
             Schedule(steps, config.learning_rate, config.warmup, config.momentum),
-            settings,
+            config,
             rank=rank,
             world=world,
             wrap=_data_parallel(target) if world > 1 else lambda model: model,

@@ -8,7 +8,6 @@ of the views; on a CPU the same code runs eagerly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,32 +20,12 @@ from nutime.data.crops import SHRINK_SAMPLES, crop
 from nutime.model.hashing import hash32
 from nutime.model.noise import Noise
 from nutime.pretrain.byol import BYOL
+from nutime.pretrain.config import PretrainConfig
 from nutime.pretrain.distillation import Distillation
 from nutime.pretrain.sampling import Sampler
 from nutime.pretrain.schedule import Schedule
 
 _FACTOR_SITE, _SHIFT_SITE = 1006, 1007  # beyond the sites of dropout, crops and masks
-
-
-@dataclass(frozen=True)
-class StepConfig:
-    """What a step does, apart from the network and the schedule.
-
-    Attributes:
-        batch: series per step, over all processes.
-        smallest_crop: smallest share of a series that a view covers.
-        weight_decay: of AdamW.
-        seed: seeds all randomness.
-        rescale: standard deviation of the random changes of a view's level and log scale.
-        lengths: points of the views; each step draws one of them. Empty: the network's own length.
-    """
-
-    batch: int = 2048
-    smallest_crop: float = 0.8
-    weight_decay: float = 0.05
-    seed: int = 0
-    rescale: float = 0.0
-    lengths: tuple[int, ...] = ()
 
 
 class PretrainStep:
@@ -57,7 +36,7 @@ class PretrainStep:
         model: BYOL | Distillation,
         sampler: Sampler,
         schedule: Schedule,
-        config: StepConfig,
+        config: PretrainConfig,
         *,
         rank: int = 0,
         world: int = 1,
@@ -83,7 +62,8 @@ class PretrainStep:
         self._rows = torch.arange(rank * local, (rank + 1) * local, dtype=torch.int32, device=self.device)
         self._forward = wrap(model)
         self._world = world
-        self._lengths = config.lengths or (model.network.config.length,)
+        own_length = model.points if isinstance(model, Distillation) else model.network.config.length
+        self._lengths = config.lengths or (own_length,)
         self._steps_taken = 0
         takes = {length: partial(self._take, length) for length in self._lengths}
         graphed = on_cuda and world == 1

@@ -68,12 +68,7 @@ def find_splits(
 ) -> list[SourceSplit]:
     """List the splits of the sources, each file once, and those held out in ``data_dir``.
 
-    Args:
-        sources: archive sets (``GunPoint``), archives (``ucr``), sub-lists (``ucr112``), files, folders, or glob
-            patterns of files with one series each.
-        data_dir: the folder of the archives; the environment variable ``NUTIME_DATA`` if not given.
-        labels: a file of labels; each file of a folder is one series.
-        options: how tables are read.
+    The arguments are those of :func:`~nutime.data.corpus.build.build_corpus`.
 
     Raises:
         ValueError: a source is unknown or has nothing to train on.
