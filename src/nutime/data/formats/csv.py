@@ -16,11 +16,12 @@ from math import isinf
 
 from nutime.data.formats.layout import MISSING, Point, TableLayout, is_date, is_number, join_points
 from nutime.data.formats.source import INFINITE, STDIN, InputFile, Record
-from nutime.data.names import ID_NAMES, LABEL_NAMES, TIME_NAMES
+from nutime.data.names import ID_NAMES, INDEX_COLUMN, LABEL_NAMES, TIME_NAMES
 from nutime.data.timeline import find_day_first
 
 #: A number with a decimal mark, which is group 1.
 _MARKED = re.compile(r"\s*[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?\s*")
+_INDEX = ("", INDEX_COLUMN)  # in the first cell of a header, the index of pandas
 _MIN_COUNTED = 3  # columns of a header that only counts: "0,1" may well be a series
 
 
@@ -33,7 +34,7 @@ def read_csv(source: InputFile) -> Iterator[Record]:
     is_header, head = _has_names(source, first), list[list[str]]()
     if is_header:
         line = source.line
-        head = list(islice(rows, 0 if first[0].strip() else 1))
+        head = list(islice(rows, int(first[0].strip().lower() in _INDEX)))
         source.line, line = line, source.line
         layout = TableLayout.named(source, first, dated_index=any(is_date(row[0]) for row in head))
         source.line = line
@@ -91,14 +92,15 @@ def _scan(source: InputFile, layout: TableLayout, rows: Iterable[list[str]]) -> 
 def _rows(source: InputFile) -> Iterator[list[str]]:
     lines = source.lines()
     first = next(lines, "")
+    if first.lower().startswith("sep="):  # names the delimiter to Excel
+        first = next(lines, "")
     semicolons = _has_semicolons(first)
     lines = chain([first], lines)
-    if source.path.name.lower().removesuffix(".gz").endswith(".csv") or source.path == STDIN:
-        delimiter = ";" if semicolons else ","
-    else:  # a .tsv or .txt file that is a single recording
-        delimiter = "\t" if "\t" in first else ";" if semicolons else ","
-        if delimiter not in first:
-            lines = (",".join(line.split()) for line in lines)
+    is_csv = source.path.name.lower().removesuffix(".gz").endswith(".csv") or source.path == STDIN
+    has_tabs = "\t" in first and not (is_csv and (semicolons or "," in first))
+    delimiter = "\t" if has_tabs else ";" if semicolons else ","
+    if not is_csv and delimiter not in first:  # a .tsv or .txt file that is a single recording
+        lines = (",".join(line.split()) for line in lines)
     rows = _split_cells(source, lines, delimiter)
     return _decimal_points(source, rows) if semicolons else rows
 
@@ -111,7 +113,12 @@ def _split_cells(source: InputFile, lines: Iterable[str], delimiter: str) -> Ite
             if table.line_num != count:  # an unbalanced quote would swallow the series that follow
                 raise source.error("a quoted cell runs over several lines")
             if row:
-                width = width or len(row)
+                ends_empty = len(row) > 1 and not row[-1].strip()
+                if not width:  # a header, too, may have a delimiter at the end of the line
+                    is_header = not any(is_number(cell) or _MARKED.fullmatch(cell) for cell in row[:-1])
+                    width = len(row) - (ends_empty and is_header)
+                if ends_empty and len(row) == width + 1:
+                    row.pop()
                 if len(row) != width:
                     raise source.error(f"has {len(row)} cell(s), the first row has {width}")
                 yield row
@@ -173,7 +180,7 @@ def _has_names(source: InputFile, row: list[str]) -> bool:
         return False
     if not numbers:
         return len(cells) > 1 or source.is_recording or cells[0] in roles | TIME_NAMES | {"value"}
-    has_index = cells[0] == "" and numbers[0] == "0"
+    has_index = cells[0] in _INDEX and numbers[0] == "0"
     names = [cell for cell in cells[1 if has_index else 0 :] if not (cell and is_number(cell))]
     if _counts(numbers) and (has_index or names) and roles.issuperset(names):
         return True

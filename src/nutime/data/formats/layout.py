@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nutime.data.formats.source import InputFile, Record, quote
-from nutime.data.names import ID_NAMES, LABEL_NAMES, TIME_NAMES, suggestion
+from nutime.data.names import ID_NAMES, INDEX_COLUMN, LABEL_NAMES, TIME_NAMES, suggestion
 from nutime.data.series import Array
-from nutime.data.timeline import parse_number, parse_time, parse_times, to_grid
+from nutime.data.timeline import is_missing, parse_number, parse_time, parse_times, to_grid
 
 INDEX_NAME = "__index_level_0__"  # in parquet, the name of a pandas index without a name; in csv it is ""
 _LONG_LABEL_NAMES = LABEL_NAMES - {"y"}
@@ -74,6 +74,7 @@ class TableLayout:
         """
         names = [name.strip().lower() for name in header]
         names[:1] = [name or INDEX_NAME for name in names[:1]]
+        names = [INDEX_NAME if name == INDEX_COLUMN else name for name in names]
         label, identity, time, channels = _chosen_roles(source, len(names), header)
         taken = {label, identity, time, *(channels or ())}
         taken |= {index for index, is_list in enumerate(lists) if is_list and names[index] in ("y", "target")}
@@ -131,7 +132,9 @@ class TableLayout:
             label = 0
         values = channels or [i for i in range(len(first)) if i not in (label, identity, time)]
         if not values:
-            raise source.error(f"{quote(first[0])} is not a number")
+            raise source.error(
+                f"{quote(first[0])} is not a number; expected numbers or names, separated by commas"
+            )
         is_long = source.is_recording or time is not None or channels is not None
         return cls(values, label, identity, time, is_long)
 
@@ -152,7 +155,7 @@ class TableLayout:
 
     def id_text(self, source: InputFile, cell: object) -> str | None:
         """Return the id of a row, None in a table without ids."""
-        if self.id is not None and (cell in (None, "") or cell != cell):  # noqa: PLR0124 (NaN)
+        if self.id is not None and (is_missing(cell) or cell == ""):
             raise source.error("the id is missing")
         if self.id is None:
             return None
