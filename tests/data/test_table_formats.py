@@ -122,6 +122,7 @@ def test_csv_may_be_separated_by_semicolons_with_decimal_commas(tmp_path, semico
         ("SEP=,\r\ntime,x\r\n0,1\r\n1,2\r\n", "time,x\n0,1\n1,2\n"),
         ("label\tt0\tt1\na\t1\t2\n", "label,t0,t1\na,1,2\n"),
         ('label,"t\t0"\na,1\n', "label,t\t0\na,1\n"),
+        ("# time,x\n0,1\n1,2\n", "time,x\n0,1\n1,2\n"),
         ("time,x,\n0,1,\n1,,\n", "time,x\n0,1\n1,\n"),
         ("time;x;\n0;1\n1;0,5;\n", "time,x\n0,1\n1,0.5\n"),
         ("label,t0,t1\na,1,2,\nb,3,,\n", "label,t0,t1\na,1,2\nb,3,\n"),

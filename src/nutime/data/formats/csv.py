@@ -27,7 +27,7 @@ _MIN_COUNTED = 3  # columns of a header that only counts: "0,1" may well be a se
 
 def read_csv(source: InputFile) -> Iterator[Record]:
     """A table separated by commas or semicolons, with or without names; an empty cell is a missing value."""
-    rows = _rows(source)
+    rows = rows_of(source)
     first = next(rows, None)
     if first is None:
         return iter(())
@@ -36,6 +36,7 @@ def read_csv(source: InputFile) -> Iterator[Record]:
         line = source.line
         head = list(islice(rows, int(first[0].strip().lower() in _INDEX)))
         source.line, line = line, source.line
+        first[0] = first[0].lstrip("# ")  # a comment to those that read numbers alone
         layout = TableLayout.named(source, first, dated_index=any(is_date(row[0]) for row in head))
         source.line = line
     else:
@@ -62,7 +63,7 @@ def _long_records(
     if layout.time is not None or layout.id is not None:
         line = source.line
         rows = list(rows) if source.path == STDIN else rows
-        again = rows if isinstance(rows, list) else islice(_rows(source), skipped, None)
+        again = rows if isinstance(rows, list) else islice(rows_of(source), skipped, None)
         contiguous = _scan(source, layout, again)
         source.line = line
     yield from join_points(source, layout, _points(source, layout, rows), contiguous=contiguous)
@@ -89,7 +90,8 @@ def _scan(source: InputFile, layout: TableLayout, rows: Iterable[list[str]]) -> 
     return contiguous
 
 
-def _rows(source: InputFile) -> Iterator[list[str]]:
+def rows_of(source: InputFile) -> Iterator[list[str]]:
+    """Iterate over the cells of each row, whatever separates them; decimal commas become points."""
     lines = source.lines()
     first = next(lines, "")
     if first.lower().startswith("sep="):  # names the delimiter to Excel
@@ -113,7 +115,7 @@ def _split_cells(source: InputFile, lines: Iterable[str], delimiter: str) -> Ite
             if table.line_num != count:  # an unbalanced quote would swallow the series that follow
                 raise source.error("a quoted cell runs over several lines")
             if row:
-                ends_empty = len(row) > 1 and not row[-1].strip()
+                ends_empty = len(row) > 2 and not row[-1].strip()
                 if not width:  # a header, too, may have a delimiter at the end of the line
                     is_header = not any(is_number(cell) or _MARKED.fullmatch(cell) for cell in row[:-1])
                     width = len(row) - (ends_empty and is_header)
