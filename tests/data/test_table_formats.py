@@ -141,7 +141,11 @@ def test_csv_may_be_as_spreadsheets_and_loggers_write_it(tmp_path, text, plain):
 def test_csv_index_that_pandas_has_read_back_is_no_value(tmp_path, text):
     table = read_file(write(tmp_path / "set.csv", text))
     assert (table.ids, table.series[0].tolist()) == (["p"], [[1, 2]])
-    assert "both hold the index" in refusal(write(tmp_path / "set.csv", ",Unnamed: 0,t0\n0,0,1\n"))
+
+
+@pytest.mark.parametrize("header", [",Unnamed: 0,t0", ",,t0", "__index_level_0__,__index_level_1__,t0"])
+def test_two_columns_of_an_index_are_refused(tmp_path, header):
+    assert "may both hold the index" in refusal(write(tmp_path / "set.csv", f"{header}\n0,0,1\n"))
 
 
 def test_csv_quoted_cells(tmp_path):

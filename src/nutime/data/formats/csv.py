@@ -3,7 +3,8 @@
 A table without column names is wide; its first column is the label if the first cell is not a number. A first row
 that counts the columns (``0,1,2,…`` or ``1,2,3,…``) above other rows is a header, and so is one of wavelengths or
 times beside a column named label, id or time. Cells may be separated by semicolons, as spreadsheets of many
-countries do; there 0,5 is a half.
+countries do (there 0,5 is a half), or by tabs; a line ``sep=;`` above them and delimiters at the ends of the lines
+mean nothing.
 """
 
 from __future__ import annotations

@@ -73,8 +73,10 @@ class TableLayout:
             dated_index: whether the index without a name, if there is one, holds dates.
         """
         names = [name.strip().lower() for name in header]
-        names[:1] = [name or INDEX_NAME for name in names[:1]]
-        names = [INDEX_NAME if name == INDEX_COLUMN else name for name in names]
+        if names[:1] == [""]:  # an index of pandas, whose second level, too, has no name
+            names[:2] = [name or INDEX_NAME for name in names[:2]]
+        levels = INDEX_COLUMN, "__index_level_"
+        names = [INDEX_NAME if name.startswith(levels) else name for name in names]
         label, identity, time, channels = _chosen_roles(source, len(names), header)
         taken = {label, identity, time, *(channels or ())}
         taken |= {index for index, is_list in enumerate(lists) if is_list and names[index] in ("y", "target")}
