@@ -132,7 +132,7 @@ def test_a_file_without_permission_is_refused(tmp_path, suffix):
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
 def test_another_encoding_is_refused_with_the_line(tmp_path, encoding):
     text = "é,1\n".encode(encoding)
-    assert refusal(write(tmp_path / "set.csv", text)) == "1: is not UTF-8 text"
+    assert refusal(write(tmp_path / "set.csv", text)) == "1: is not UTF-8 text; save it as UTF-8"
 
 
 def test_a_gzip_cut_short_is_refused(tmp_path):

@@ -85,7 +85,7 @@ def test_each_frame_of_a_list_is_a_series_with_a_channel_per_column(frame_of):
 def test_the_keys_of_a_dict_are_ids(frame_of):
     given = read_input({"a": frame_of({"x": [1.0, 2.0]}), 7: frame_of({"x": [3.0]})})
     assert (given.ids, [values.tolist() for values in given.series]) == (["a", "7"], [[[1, 2]], [[3]]])
-    assert read_input({"a": [1.0, 2.0]}).ids == ["a"]
+    assert read_input({("a", 7): [1.0, 2.0]}).ids == ["a/7"]
 
 
 def test_a_column_of_times_is_not_a_channel(frame_of):
@@ -183,6 +183,7 @@ def test_a_pandas_series_with_ids_and_times_is_one_series_per_id():
     [
         (pd.Index(["p", "p", "q", "q"], name="id"), ["p", "q"]),
         (pd.MultiIndex.from_arrays([["p", "p", "q", "q"], [1, 1, 2, 2]], names=["who", "run"]), ["p/1", "q/2"]),
+        (pd.MultiIndex.from_product([["p", "q"], [0, 1]]), ["p", "q"]),  # as pd.concat with keys leaves it
         (pd.Index([7, 8, 9, 10], name="id"), None),  # numbers the rows
     ],
 )
@@ -258,6 +259,22 @@ def test_a_change_to_utc_is_noted(frame_of, zone, n_shifted):
         (
             lambda: pd.DataFrame({"time": [0, 1], "id": [None, "p"], "x": [1.0, 2.0]}),
             "column 'id': the id of a row",
+        ),
+        (
+            lambda: pd.DataFrame({"id": pd.Series(["p", pd.NA], dtype=object), "time": [0, 1], "x": [1.0, 2.0]}),
+            "column 'id': the id of a row",
+        ),
+        (
+            lambda: pd.DataFrame({"time": pd.Series(["2024", pd.NA], dtype=object), "x": [1.0, 2.0]}),
+            "the time is missing",
+        ),
+        (
+            lambda: pd.DataFrame({"Unnamed: 0": [0, 1], "time": [0, 1], "x": [1.0, 2.0]}),
+            "column 'Unnamed: 0' holds",
+        ),
+        (
+            lambda: pd.DataFrame({"Unnamed: 0": [0, 1], "t0": [0, 1], "t1": [1.0, 2.0]}),
+            "column 'Unnamed: 0' holds",
         ),
         (
             lambda: pd.DataFrame({"x": [1.0, 2.0]}, pd.MultiIndex.from_arrays([["p", None], [0, 1]])),
@@ -338,7 +355,8 @@ def test_an_array_with_channels_first_is_not_warned_about(shape):
         (["a", "", " ", "?", "b"], [1, 0, 0, 0, 1]),
         ([1.0, np.nan], [1, 0]),
         ([1, 0], [1, 1]),
-        (np.array(["a", None, np.nan, 3], object), [1, 0, 0, 1]),
+        (np.array(["a", None, np.nan, 3, pd.NaT, pd.NA], object), [1, 0, 0, 1, 0, 0]),
+        (np.array(["2024-01-01", "NaT"], "datetime64[D]"), [1, 0]),
     ],
 )
 def test_blank_question_mark_and_nan_mean_unlabelled(y, labelled):

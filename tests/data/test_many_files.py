@@ -38,7 +38,14 @@ def test_a_pattern_chooses_files(folder):
 
 
 @pytest.mark.parametrize(
-    "text", ["b.csv,walk\na.csv,run\n", "file,label\na,run\nb,walk\n", "label,file\nrun,a.csv\nwalk,b.csv\n"]
+    "text",
+    [
+        "b.csv,walk\na.csv,run\n",
+        "file,label\na,run\nb,walk\n",
+        "label,file\nrun,a.csv\nwalk,b.csv\n",
+        "sep=;\nfile;operator;label\na;me;run\nb;;walk\n",
+        "a.csv\trun\nb.csv\twalk\n",
+    ],
 )
 def test_labels_are_read_from_a_table_of_file_names(folder, text):
     labels = write(folder.parent / "classes.csv", text)
@@ -56,7 +63,7 @@ def test_labels_of_another_file_replace_those_of_the_folder(folder):
 def test_a_file_without_a_label_is_unlabelled(folder):
     write(folder / "labels.csv", "b.csv,walk\n")
     assert [record.label for record in read_records(folder)] == ["", "walk"]
-    write(folder / "labels.csv", "b.csv,walk\na.csv,?\n")
+    write(folder / "labels.csv", "a.csv,\nb.csv,walk\n")
     assert read_file(folder).labels.tolist() == ["", "walk"]
 
 
@@ -102,6 +109,10 @@ def test_a_parquet_file_may_be_one_recording(tmp_path):
         ({"labels.csv": ""}, "labels.csv: is empty"),
         ({"labels.csv": "a.csv\n"}, "labels.csv: row 0: has 1 cell(s)"),
         ({"labels.csv": "a.csv,x\na.csv,y\n"}, "labels.csv: row 1: 'a.csv' has another label above"),
+        (
+            {"labels.csv": "file,operator,state\na.csv,me,x\n"},
+            "labels.csv: has 3 columns, none of them named label",
+        ),
     ],
 )
 def test_what_is_wrong_in_a_folder_is_one_line_with_the_file(folder, files, message):

@@ -115,6 +115,39 @@ def test_csv_may_be_separated_by_semicolons_with_decimal_commas(tmp_path, semico
     assert np.array_equal(one.labels, other.labels)
 
 
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("sep=;\nlabel;t0;t1\na;0,5;1\n", "label,t0,t1\na,0.5,1\n"),
+        ("SEP=,\r\ntime,x\r\n0,1\r\n1,2\r\n", "time,x\n0,1\n1,2\n"),
+        ("label\tt0\tt1\na\t1\t2\n", "label,t0,t1\na,1,2\n"),
+        ('label,"t\t0"\na,1\n', "label,t\t0\na,1\n"),
+        ("# time,x\n0,1\n1,2\n", "time,x\n0,1\n1,2\n"),
+        ("time,x,\n0,1,\n1,,\n", "time,x\n0,1\n1,\n"),
+        ("time;x;\n0;1\n1;0,5;\n", "time,x\n0,1\n1,0.5\n"),
+        ("label,t0,t1\na,1,2,\nb,3,,\n", "label,t0,t1\na,1,2\nb,3,\n"),
+    ],
+)
+def test_csv_may_be_as_spreadsheets_and_loggers_write_it(tmp_path, text, plain):
+    one, other = (read_file(write(tmp_path / "set.csv", content)) for content in (text, plain))
+    np.testing.assert_equal(one.series, other.series)
+    assert (one.channel_names, one.feature_names) == (other.channel_names, other.feature_names)
+    assert np.array_equal(one.labels, other.labels)
+
+
+@pytest.mark.parametrize(
+    "text", ["Unnamed: 0,t0,t1\np,1,2\n", "Unnamed: 0,0,1\np,1,2\n", "id,Unnamed: 0,time,x\np,0,0,1\np,1,1,2\n"]
+)
+def test_csv_index_that_pandas_has_read_back_is_no_value(tmp_path, text):
+    table = read_file(write(tmp_path / "set.csv", text))
+    assert (table.ids, table.series[0].tolist()) == (["p"], [[1, 2]])
+
+
+@pytest.mark.parametrize("header", [",Unnamed: 0,t0", ",,t0", "__index_level_0__,__index_level_1__,t0"])
+def test_two_columns_of_an_index_are_refused(tmp_path, header):
+    assert "may both hold the index" in refusal(write(tmp_path / "set.csv", f"{header}\n0,0,1\n"))
+
+
 def test_csv_quoted_cells(tmp_path):
     table = read_file(write(tmp_path / "set.csv", 'label,t0\n"a, b","1"\n'))
     assert (table.labels.tolist(), table.series[0].tolist()) == (["a, b"], [[1]])

@@ -54,6 +54,16 @@ def test_a_long_gap_of_a_rounded_clock_has_as_many_points_as_are_missing(hertz):
         assert report.n_resampled == 0
 
 
+@pytest.mark.parametrize("hertz", [120, 240, 400, 512])
+@pytest.mark.parametrize("rounded", [np.round, np.floor])
+def test_a_fast_clock_in_whole_milliseconds_has_its_own_rate(hertz, rounded):
+    clock = rounded(np.arange(9000) * 1000 / hertz).astype(int)
+    for times in (clock, clock / 1000, DAY + clock * np.timedelta64(1, "ms")):
+        found, values, report = grid(np.delete(times, slice(1000, 1100)), np.arange(8900.0))
+        assert np.flatnonzero(np.isnan(values)).tolist() == list(range(1000, 1100))
+        assert (len(found), report.n_resampled) == (9000, 0)
+
+
 @pytest.mark.parametrize("kind", ["int64", "uint64", "datetime64[ns]"])
 def test_whole_times_stay_whole_and_exact(kind):
     times = (1_714_550_417_123_456_789 + 3_600_000_000_001 * np.arange(9000)).astype(kind)
@@ -171,6 +181,22 @@ def test_compact_dates_are_dates():
         found, _, report = grid(times, np.zeros(60))
         assert (found == days).all()
         assert report.notes() == []
+
+
+@pytest.mark.parametrize("digits", [10, 12, 14])
+def test_compact_dates_may_have_a_clock(digits):
+    hours = np.arange(np.datetime64("2024-02-28T00"), np.datetime64("2024-03-02T00"))
+    texts = [f"{hour:%Y%m%d%H%M%S}"[:digits] for hour in hours.tolist()]
+    found, _, report = grid(parse_times(texts), np.zeros(72))
+    assert (found == hours).all()
+    assert report.notes() == []
+    assert as_dates(other := np.array([int(texts[0]), 2024022824 * 10 ** (digits - 10)])) is other
+
+
+def test_a_day_off_every_week_is_a_gap_and_not_a_slower_clock():
+    known = np.flatnonzero(np.arange(70) % 7)
+    _, values, _ = grid(known, np.zeros(60))
+    assert np.flatnonzero(np.isnan(values)).tolist() == list(range(6, 69, 7))
 
 
 @pytest.mark.parametrize("other", [20240230, 20240100, 20241301, 20240001, 18991231, 21010101, 2024, 202401311])

@@ -10,7 +10,7 @@ from nutime.model.attention import attention_weights
 from nutime.model.config import NuTimeConfig
 from nutime.model.network import NuTimeNetwork, count_parameters, pool_tokens
 from nutime.model.noise import Noise
-from nutime.model.reading import NETWORK_POOLS, points_for, pooled_size
+from nutime.model.reading import NETWORK_POOLS, Reading, points_for, pooled_size
 
 
 def network(config=TINY):
@@ -126,6 +126,14 @@ def test_extreme_series_have_a_finite_encoding(normalization, scalar_embedding):
     offsets = torch.tensor([0.0, 0.0, 0.0, 1e300, 1e6, 0.0, -1.7e308], dtype=torch.float64)
     factors = torch.tensor([0.0, 5e-324, 1e-300, 0.0, 1e-3, 1.7e308, 0.0], dtype=torch.float64)
     assert module((offsets[:, None] + factors[:, None] * wave)[:, None]).isfinite().all()
+
+
+@pytest.mark.parametrize("pieces", [0, 3])
+@pytest.mark.parametrize(("largest", "dtype"), [(1.7e308, torch.float64), (3.4e38, torch.float32)])
+def test_the_largest_values_are_averaged_to_finite_vectors(largest, dtype, pieces):
+    reading = Reading("resolutions", points_for(TINY, "resolutions"), pieces)
+    series = torch.tensor([-largest, largest], dtype=dtype).repeat_interleave(reading.points // 2)
+    assert network().vectors(series[None, None], reading).isfinite().all()
 
 
 @settings(max_examples=60)

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nutime.data.names import ID_NAMES, LABEL_NAMES, TIME_NAMES, name_order, quoted
-from nutime.data.timeline import TimeReport, Times, parse_times, to_grid
+from nutime.data.names import ID_NAMES, INDEX_COLUMN, LABEL_NAMES, TIME_NAMES, name_order, quoted
+from nutime.data.timeline import TimeReport, Times, is_missing, parse_times, to_grid
 
 EXPECTED = (
     "expected an array (n, length) or (n, channels, length), a list of (length,) or (channels, length) "
@@ -302,6 +302,7 @@ class _Table:
         self.is_pandas = hasattr(frame, "iloc")
         self.is_arrow = not self.is_pandas and hasattr(frame, "column_names")  # whose ``columns`` are not names
         self.names: list[Any] = list(frame.column_names if self.is_arrow else frame.columns)
+        self.refuse(frozenset({INDEX_COLUMN}), "the index of a file; give the frame without it")
         self.time = self._find(TIME_NAMES, dates=True)
         self.id = self._find(ID_NAMES)
         self.index_time: Any = None
@@ -318,6 +319,8 @@ class _Table:
         timed = [i for i, level in enumerate(levels) if _is_temporal(level) or _means(level.name, TIME_NAMES)]
         if timed or (index.nlevels > 1 and self.time is None):
             self.index_time = levels.pop(timed[-1] if timed else -1)
+        elif index.nlevels > 1 and index.is_unique:  # the last level numbers the rows, as concat with keys does
+            levels.pop()
         if index.nlevels > 1 or (levels and _means(index.name, ID_NAMES) and not index.is_unique):
             if any(level.hasnans for level in levels):
                 raise ValueError("the index: the id of a row is missing")
@@ -409,7 +412,7 @@ class _Table:
         if self.id is None:
             return self.index_ids
         cells = self.column(self.id).tolist()
-        if any(cell is None or cell != cell or cell == "" for cell in cells):  # noqa: PLR0124 (NaN)
+        if any(is_missing(cell) or cell == "" for cell in cells):
             raise ValueError(f"column {self.id!r}: the id of a row is missing")
         return list(map(str, cells))
 
@@ -473,4 +476,4 @@ def _read_nested(table: _Table, nested: list[Any]) -> RawSeries:
 
 def read_mapping(X: Mapping[Any, Any], freq: str | float | None = None) -> RawSeries:
     """Return one series per value of a dict; its keys are the ids."""
-    return read_recordings(X.values(), list(map(str, X)), freq)
+    return read_recordings(X.values(), as_ids(X), freq)

@@ -9,6 +9,8 @@ from difflib import get_close_matches
 LABEL_NAMES = frozenset({"label", "class", "target", "y"})
 ID_NAMES = frozenset({"id", "series", "series_id"})
 TIME_NAMES = frozenset({"time", "timestamp", "datetime", "t", "date"})
+#: What pandas calls an index without a name that it has read from a CSV.
+INDEX_COLUMN = "unnamed: 0"
 
 _SHOWN = 5  # names in an error message
 

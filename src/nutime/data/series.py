@@ -51,7 +51,7 @@ from nutime.data.frames import (
     read_xarray,
 )
 from nutime.data.names import name_order
-from nutime.data.timeline import Times
+from nutime.data.timeline import Times, is_missing
 
 __all__ = [
     "EXPECTED",
@@ -179,14 +179,12 @@ def align(
 
 
 def is_labelled(y: ArrayLike) -> NDArray[np.bool_]:
-    """Return which labels are given: all but None, NaN, blank and ``?``."""
+    """Return which labels are given: all but None, NaN, NaT, blank and ``?``."""
     labels = np.asarray(y)
-    if labels.dtype.kind in "fc":
-        return np.asarray(~np.isnan(labels))
     if labels.dtype.kind not in "OUST":
-        return np.ones(labels.shape, bool)
-    texts = np.array([str(label).strip().lower() for label in labels.flat])
-    return np.array([label is not None for label in labels.flat]) & ~np.isin(texts, ["", "?", "nan", "<na>"])
+        return np.asarray(labels == labels)  # noqa: PLR0124 (NaN, NaT)
+    texts = np.array(["" if is_missing(label) else str(label).strip().lower() for label in labels.flat])
+    return ~np.isin(texts, ["", "?", "nan", "<na>"])
 
 
 def _read(X: Any, freq: str | float | None) -> SeriesSet:

@@ -5,8 +5,8 @@ the series unless a ``freq`` is given, and the grid starts at the first time. Sa
 multiples of the step (of the mean step, because a clock may round) keep their values and times exactly, and times
 are filled in between; between other samples not more than 1.5 steps apart, values are interpolated linearly. Grid
 points in a gap are missing values (NaN). A ``freq`` coarser than the samples takes their mean. Dates at the same
-point of every month are monthly, whatever the number of days. Whole numbers that are all dates like 20241231 are
-dates.
+point of every month are monthly, whatever the number of days. Whole numbers that are all dates like 20241231 or
+202412312359 are dates.
 
 A few rows with equal times are averaged. Where they are more than a tenth of a series they are refused, because
 most likely a column with the id of the series was not recognised.
@@ -120,11 +120,14 @@ def to_grid(
     months = _months(times) if freq is None else None
     regular = step
     if freq is None:  # rounded, the steps of a clock are 33 and 34 ms, and a long gap is a multiple of their mean
-        counts = np.round(steps / steps[steps < _MAX_DISTANCE * median].mean())
+        counts = np.round(steps / steps[steps <= _MAX_DISTANCE * median].mean())
         regular = float(ticks[-1] - ticks[0]) / counts.sum()
     counts = np.round(steps / regular)
+    errors = steps - counts * regular
+    is_regular = (np.abs(errors) <= _TOLERANCE * regular).all()
+    is_regular |= np.abs(np.cumsum(errors)).max() <= 1.01 * _unit(steps)  # a clock of 120 Hz in whole ms
     is_median = median / _MAX_DISTANCE < step < _MAX_DISTANCE * median
-    if is_median and (np.abs(steps - counts * regular) <= _TOLERANCE * regular).all() and counts.all():
+    if is_median and is_regular and counts.all():
         places = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
         if places[-1] == len(times) - 1:
             return times, values
@@ -185,6 +188,15 @@ def _resample(ticks: NDArray[np.float64], values: Array, step: float, length: in
         distance <= _MAX_DISTANCE * max(step, median), mixed, np.where(near, values[:, nearest], np.nan)
     )
     return grid.astype(values.dtype)
+
+
+def _unit(steps: NDArray[np.float64]) -> float:
+    """Return the power of ten to which a clock rounds its times, 0 if there is none."""
+    largest = 10.0 ** np.floor(np.log10(1.01 * steps.min()))  # 0.00099… is a millisecond
+    units = (
+        unit for unit in (largest, largest / 10) if np.allclose(steps / unit, np.round(steps / unit), 0, 0.01)
+    )
+    return float(next(units, 0))
 
 
 def _numbers(times: Times) -> NDArray[np.float64]:
@@ -346,15 +358,16 @@ def parse_times(cells: Sequence[Any], day_first: bool | None = None, report: Tim
 
 
 def as_dates(times: Times) -> Times:
-    """Return times as dates if all are whole numbers such as 20241231, of the years 1900 to 2100."""
-    if times.dtype.kind not in "iu" or not ((times >= 1900_01_01) & (times <= 2100_12_31)).all():
+    """Return times as dates if all are whole numbers such as 20241231 or 202412312359, of 1900 to 2100."""
+    digits = len(str(times.max(initial=0))) if times.dtype.kind in "iu" else 0
+    year = 10 ** max(digits - 4, 0)
+    if digits not in (8, 10, 12, 14) or times.min() < 1900 * year or times.max() >= 2101 * year:
         return times
-    years, rest = np.divmod(times.astype(np.int64), 10000)
-    numbers, days = np.divmod(rest, 100)
-    months = (12 * (years - 1970) + numbers - 1).astype("datetime64[M]")
-    dates = months.astype("datetime64[us]") + (days - 1) * np.timedelta64(1, "D")
-    is_valid = (numbers >= 1) & (numbers <= 12) & (dates.astype("datetime64[M]") == months)
-    return np.asarray(dates) if is_valid.all() else times
+    try:
+        dates = [datetime.fromisoformat(f"{text[:8]}T{text[8:] or '00'}") for text in map(str, times.tolist())]
+    except ValueError:
+        return times
+    return np.array(dates, "datetime64[us]")
 
 
 def find_day_first(cells: Iterable[str]) -> bool | None:
@@ -377,7 +390,7 @@ def parse_time(cell: Any, day_first: bool | None = None) -> Any:
         ValueError: one line; the cell is missing, not a time, or ambiguous.
     """
     if not isinstance(cell, str):
-        if cell is None or cell != cell:  # noqa: PLR0124 (NaN, NaT)
+        if is_missing(cell):
             raise ValueError("the time is missing")
         return datetime(cell.year, cell.month, cell.day) if type(cell) is date else cell
     text = cell.strip()
@@ -388,6 +401,11 @@ def parse_time(cell: Any, day_first: bool | None = None) -> Any:
     if isnan(number):
         raise ValueError("the time is missing")
     return number
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell is None, NaN, NaT or pandas' NA, which is neither equal to itself nor different."""
+    return cell is None or type(cell).__name__ == "NAType" or bool(cell != cell)  # noqa: PLR0124
 
 
 def parse_number(text: str) -> float:

@@ -60,7 +60,7 @@ class NuTimeNetwork(nn.Module):
         if pool == "cls":
             return self.cls(series, noise, windows)
         if pool == "resolutions":
-            resolutions = (series.reshape(*series.shape[:-1], -1, points).mean(-1) for points in RESOLUTIONS)
+            resolutions = (_averaged(series, points) for points in RESOLUTIONS)
             return torch.cat([self.pooled(reading, "upper", noise) for reading in resolutions], dim=-1)
         if pool not in ("upper", "layers"):
             return pool_tokens(self(series, noise, windows), pool)
@@ -83,8 +83,7 @@ class NuTimeNetwork(nn.Module):
         """
         if not reading.pieces:
             return self.pooled(series, reading.pool)
-        averaged = torch.unflatten(series, -1, (reading.length, reading.pieces)).mean(-1)
-        whole = self.pooled(averaged, reading.pool)
+        whole = self.pooled(_averaged(series, reading.pieces), reading.pool)
         pieces = torch.unflatten(series, -1, (reading.pieces, reading.length)).transpose(1, 2)
         pooled = torch.unflatten(self.pooled(pieces.flatten(0, 1), reading.pool), 0, (-1, reading.pieces))
         mean = pooled.mean(1)
@@ -106,6 +105,11 @@ class NuTimeNetwork(nn.Module):
             positions = torch.cat([positions[:1].expand(len(windows), 1, -1), positions[1:][windows]], dim=1)
         tokens = tokens + positions
         return noise.drop(tokens, config.dropout, site=0) if noise else tokens
+
+
+def _averaged(series: Tensor, points: int) -> Tensor:
+    """Return the mean of every so many points; divided first, because the sum of huge values would overflow."""
+    return torch.unflatten(series / points, -1, (-1, points)).sum(-1)
 
 
 def count_parameters(module: nn.Module) -> int:

@@ -3,7 +3,8 @@
 A table without column names is wide; its first column is the label if the first cell is not a number. A first row
 that counts the columns (``0,1,2,…`` or ``1,2,3,…``) above other rows is a header, and so is one of wavelengths or
 times beside a column named label, id or time. Cells may be separated by semicolons, as spreadsheets of many
-countries do; there 0,5 is a half.
+countries do (there 0,5 is a half), or by tabs; a line ``sep=;`` above them and delimiters at the ends of the lines
+mean nothing.
 """
 
 from __future__ import annotations
@@ -16,25 +17,27 @@ from math import isinf
 
 from nutime.data.formats.layout import MISSING, Point, TableLayout, is_date, is_number, join_points
 from nutime.data.formats.source import INFINITE, STDIN, InputFile, Record
-from nutime.data.names import ID_NAMES, LABEL_NAMES, TIME_NAMES
+from nutime.data.names import ID_NAMES, INDEX_COLUMN, LABEL_NAMES, TIME_NAMES
 from nutime.data.timeline import find_day_first
 
 #: A number with a decimal mark, which is group 1.
 _MARKED = re.compile(r"\s*[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?\s*")
+_INDEX = ("", INDEX_COLUMN)  # in the first cell of a header, the index of pandas
 _MIN_COUNTED = 3  # columns of a header that only counts: "0,1" may well be a series
 
 
 def read_csv(source: InputFile) -> Iterator[Record]:
     """A table separated by commas or semicolons, with or without names; an empty cell is a missing value."""
-    rows = _rows(source)
+    rows = rows_of(source)
     first = next(rows, None)
     if first is None:
         return iter(())
     is_header, head = _has_names(source, first), list[list[str]]()
     if is_header:
         line = source.line
-        head = list(islice(rows, 0 if first[0].strip() else 1))
+        head = list(islice(rows, int(first[0].strip().lower() in _INDEX)))
         source.line, line = line, source.line
+        first[0] = first[0].lstrip("# ")  # a comment to those that read numbers alone
         layout = TableLayout.named(source, first, dated_index=any(is_date(row[0]) for row in head))
         source.line = line
     else:
@@ -61,7 +64,7 @@ def _long_records(
     if layout.time is not None or layout.id is not None:
         line = source.line
         rows = list(rows) if source.path == STDIN else rows
-        again = rows if isinstance(rows, list) else islice(_rows(source), skipped, None)
+        again = rows if isinstance(rows, list) else islice(rows_of(source), skipped, None)
         contiguous = _scan(source, layout, again)
         source.line = line
     yield from join_points(source, layout, _points(source, layout, rows), contiguous=contiguous)
@@ -88,17 +91,19 @@ def _scan(source: InputFile, layout: TableLayout, rows: Iterable[list[str]]) -> 
     return contiguous
 
 
-def _rows(source: InputFile) -> Iterator[list[str]]:
+def rows_of(source: InputFile) -> Iterator[list[str]]:
+    """Iterate over the cells of each row, whatever separates them; decimal commas become points."""
     lines = source.lines()
     first = next(lines, "")
+    if first.lower().startswith("sep="):  # names the delimiter to Excel
+        first = next(lines, "")
     semicolons = _has_semicolons(first)
     lines = chain([first], lines)
-    if source.path.name.lower().removesuffix(".gz").endswith(".csv") or source.path == STDIN:
-        delimiter = ";" if semicolons else ","
-    else:  # a .tsv or .txt file that is a single recording
-        delimiter = "\t" if "\t" in first else ";" if semicolons else ","
-        if delimiter not in first:
-            lines = (",".join(line.split()) for line in lines)
+    is_csv = source.path.name.lower().removesuffix(".gz").endswith(".csv") or source.path == STDIN
+    has_tabs = "\t" in first and not (is_csv and (semicolons or "," in first))
+    delimiter = "\t" if has_tabs else ";" if semicolons else ","
+    if not is_csv and delimiter not in first:  # a .tsv or .txt file that is a single recording
+        lines = (",".join(line.split()) for line in lines)
     rows = _split_cells(source, lines, delimiter)
     return _decimal_points(source, rows) if semicolons else rows
 
@@ -111,7 +116,12 @@ def _split_cells(source: InputFile, lines: Iterable[str], delimiter: str) -> Ite
             if table.line_num != count:  # an unbalanced quote would swallow the series that follow
                 raise source.error("a quoted cell runs over several lines")
             if row:
-                width = width or len(row)
+                ends_empty = len(row) > 2 and not row[-1].strip()
+                if not width:  # a header, too, may have a delimiter at the end of the line
+                    is_header = not any(is_number(cell) or _MARKED.fullmatch(cell) for cell in row[:-1])
+                    width = len(row) - (ends_empty and is_header)
+                if ends_empty and len(row) == width + 1:
+                    row.pop()
                 if len(row) != width:
                     raise source.error(f"has {len(row)} cell(s), the first row has {width}")
                 yield row
@@ -173,7 +183,7 @@ def _has_names(source: InputFile, row: list[str]) -> bool:
         return False
     if not numbers:
         return len(cells) > 1 or source.is_recording or cells[0] in roles | TIME_NAMES | {"value"}
-    has_index = cells[0] == "" and numbers[0] == "0"
+    has_index = cells[0] in _INDEX and numbers[0] == "0"
     names = [cell for cell in cells[1 if has_index else 0 :] if not (cell and is_number(cell))]
     if _counts(numbers) and (has_index or names) and roles.issuperset(names):
         return True

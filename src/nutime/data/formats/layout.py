@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nutime.data.formats.source import InputFile, Record, quote
-from nutime.data.names import ID_NAMES, LABEL_NAMES, TIME_NAMES, suggestion
+from nutime.data.names import ID_NAMES, INDEX_COLUMN, LABEL_NAMES, TIME_NAMES, suggestion
 from nutime.data.series import Array
-from nutime.data.timeline import parse_number, parse_time, parse_times, to_grid
+from nutime.data.timeline import is_missing, parse_number, parse_time, parse_times, to_grid
 
 INDEX_NAME = "__index_level_0__"  # in parquet, the name of a pandas index without a name; in csv it is ""
 _LONG_LABEL_NAMES = LABEL_NAMES - {"y"}
@@ -73,7 +73,10 @@ class TableLayout:
             dated_index: whether the index without a name, if there is one, holds dates.
         """
         names = [name.strip().lower() for name in header]
-        names[:1] = [name or INDEX_NAME for name in names[:1]]
+        if names[:1] == [""]:  # an index of pandas, whose second level, too, has no name
+            names[:2] = [name or INDEX_NAME for name in names[:2]]
+        levels = INDEX_COLUMN, "__index_level_"
+        names = [INDEX_NAME if name.startswith(levels) else name for name in names]
         label, identity, time, channels = _chosen_roles(source, len(names), header)
         taken = {label, identity, time, *(channels or ())}
         taken |= {index for index, is_list in enumerate(lists) if is_list and names[index] in ("y", "target")}
@@ -131,7 +134,9 @@ class TableLayout:
             label = 0
         values = channels or [i for i in range(len(first)) if i not in (label, identity, time)]
         if not values:
-            raise source.error(f"{quote(first[0])} is not a number")
+            raise source.error(
+                f"{quote(first[0])} is not a number; expected numbers or names, separated by commas"
+            )
         is_long = source.is_recording or time is not None or channels is not None
         return cls(values, label, identity, time, is_long)
 
@@ -152,7 +157,7 @@ class TableLayout:
 
     def id_text(self, source: InputFile, cell: object) -> str | None:
         """Return the id of a row, None in a table without ids."""
-        if self.id is not None and (cell in (None, "") or cell != cell):  # noqa: PLR0124 (NaN)
+        if self.id is not None and (is_missing(cell) or cell == ""):
             raise source.error("the id is missing")
         if self.id is None:
             return None

@@ -13,7 +13,6 @@ another is given; files without a label are unlabelled.
 
 from __future__ import annotations
 
-import csv
 import logging
 import os
 import zlib
@@ -28,7 +27,7 @@ import numpy as np
 
 from nutime.data.formats.arrays import read_npy, read_npz, read_pt
 from nutime.data.formats.arrow import read_parquet
-from nutime.data.formats.csv import read_csv
+from nutime.data.formats.csv import read_csv, rows_of
 from nutime.data.formats.lines import read_arff, read_ts, read_tsv, read_txt
 from nutime.data.formats.source import STDIN, FormatError, InputFile, ReadOptions, Record, quote, reason
 from nutime.data.names import LABEL_NAMES, name_order, quoted, suggestion
@@ -254,12 +253,12 @@ def _checked(source: InputFile, reader: _Reader) -> Iterator[Record]:
 
 
 def read_rows(path: _PathLike) -> tuple[InputFile, list[list[str]]]:
-    """Return the file of a CSV of labels or intervals, for error messages, and its rows that are not blank."""
+    """Return the file of a table of labels or intervals, for error messages, and its rows."""
     source = InputFile(Path(path))
     try:
         source.check_regular()
-        rows = [row for row in csv.reader(source.lines(), strict=True) if row]
-    except (OSError, csv.Error) as error:
+        rows = list(rows_of(source))
+    except OSError as error:
         raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
     source.line = None
     return source, rows
@@ -369,8 +368,10 @@ def _read_labels(path: Path, files: dict[str, Path]) -> dict[str, str]:
         label_column = named[0] if named else 1
         file_column = next((index for index, cell in enumerate(header) if cell in _FILE_NAMES), 0)
         rows = rows[1:]
+    if not named and len(header) > 2:
+        raise source.error(f"has {len(header)} columns, none of them named label; name that of the labels so")
     for number, row in enumerate(rows):
-        if len(row) != len(header) or len(row) <= max(file_column, label_column):
+        if len(row) <= max(file_column, label_column):
             raise source.error(f"row {number}: has {len(row)} cell(s); expected a file name and a label")
         name, label = row[file_column].strip(), source.label(row[label_column])
         if name not in known:

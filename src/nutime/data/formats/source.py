@@ -151,7 +151,7 @@ class InputFile:
                     # Spreadsheets write a byte order mark before the first cell.
                     yield raw.decode("utf-8-sig" if self.line == 1 else "utf-8")
                 except UnicodeDecodeError:
-                    raise self.error("is not UTF-8 text") from None
+                    raise self.error("is not UTF-8 text; save it as UTF-8") from None
 
     def check_regular(self) -> None:
         """Refuse a pipe or a device, which may never end."""
