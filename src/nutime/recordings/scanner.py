@@ -169,7 +169,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         recording = given.series[0]
         length = recording.shape[1]
         if length < 4 * _MIN_WINDOW:
-            raise ValueError(f"a reference needs at least {4 * _MIN_WINDOW} points, got {length}")
+            raise ValueError(f"a recording to compare with needs at least {4 * _MIN_WINDOW} points, got {length}")
         self.encoder_ = None if self.encoder is None else load_encoder(self.encoder, self.device)
         self.n_channels_in_, self.channel_names_in_ = len(recording), given.channel_names
         shortest = int(np.clip(length // 100, _MIN_WINDOW, _MAX_WINDOW))
