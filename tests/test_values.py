@@ -88,9 +88,11 @@ def test_long_horizons_roll_on(model):
     assert np.abs(future).max() < 2
 
 
-def test_padding_at_the_end_is_no_part_of_the_past(model):
-    padded = np.append(WAVE, np.full(30, np.nan))
-    np.testing.assert_array_equal(model.forecast([padded], 5), model.forecast([WAVE], 5))
+@pytest.mark.parametrize(("before", "after"), [(0, 30), (700, 0)])
+def test_padding_is_no_part_of_the_past(model, before, after):
+    padded = np.pad(WAVE, (before, after), constant_values=np.nan)
+    for options in ({}, {"quantiles": (0.1, 0.9)}):
+        np.testing.assert_array_equal(model.forecast([padded], 5, **options), model.forecast([WAVE], 5, **options))
 
 
 def test_a_series_does_not_depend_on_those_beside_it(model):

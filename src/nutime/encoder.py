@@ -167,7 +167,11 @@ class NuTime(NuTimeNetwork):
         check_number("horizon", horizon, "[1, inf)", integer=True)
         levels = values.check_quantiles((0.5,) if quantiles is None else quantiles)
         series = read_input(X, keep_missing=True).series
-        channels = [np.asarray(row[: values.observed_end(one)], np.float64) for one in series for row in one]
+        channels = [
+            np.asarray(row[np.isfinite(row).argmax() : values.observed_end(one)], np.float64)
+            for one in series
+            for row in one
+        ]
         predict = values.forecast if quantiles is None else values.forecast_intervals
         predicted = predict(self, self._decoder(), channels, horizon)
         result = values.at_levels(predicted, levels).reshape(len(series), -1, horizon, len(levels))

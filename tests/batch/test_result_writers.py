@@ -86,6 +86,17 @@ def test_csv_gives_back_every_number_and_every_text(tmp_path, values, text):
     np.testing.assert_array_equal(np.array([row[1] for row in rows], np.float32), numbers)
 
 
+@pytest.mark.parametrize("unit", ["D", "s", "ms", "us", "ns"])
+def test_csv_has_all_dates_in_the_coarsest_unit_that_holds_them(tmp_path, unit):
+    finer = np.datetime64("2024-03-01", "ns") + np.arange(3) * np.timedelta64(1, unit)
+    write_results({"start": finer[:1].repeat(3), "end": finer}, str(tmp_path / "out.csv"))
+    with (tmp_path / "out.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    length = {"D": 10, "s": 19, "ms": 23, "us": 26, "ns": 29}[unit]
+    assert {len(row[name]) for row in rows for name in row} == {length}
+    np.testing.assert_array_equal([np.datetime64(row["end"]) for row in rows], finer)
+
+
 def test_more_rows_than_are_written_at_a_time_keep_their_order(tmp_path):
     numbers = np.arange(10_000)
     write_results({"cluster": numbers}, str(tmp_path / "out.csv"))

@@ -318,6 +318,11 @@ def test_the_times_of_each_recording_of_a_folder_are_kept(nutime, tmp_path, cloc
     assert float(other["start_time"]) == other["start"]
 
 
+def test_printed_times_have_all_their_digits(nutime, tmp_path):
+    fast = write(tmp_path / "fast.csv", {"time": np.arange(LENGTH) / 8192, **channels()})
+    assert str(500 / 8192) in nutime("find", fast, "--query", "500:560", "-o", "m.csv").out
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import dataclasses
 import time
 
 import numpy as np
@@ -16,7 +17,7 @@ pytest.importorskip("dash", reason="the page needs nutime[explore]")
 from nutime import NuTimeSegmenter, find
 from nutime.explore.overview import View, overview_figure
 from nutime.explore.recording import MATCHES, RecordingAnalysis
-from nutime.explore.recording_page import build_recording_app
+from nutime.explore.recording_page import _table, build_recording_app
 
 LENGTH, CHANGE, ODD = 4000, 2000, slice(1000, 1060)
 START = np.datetime64("2024-05-01T12:00:00", "us")
@@ -265,12 +266,21 @@ def test_a_recording_is_analysed_by_an_encoder_too(encoder):
     assert len(analysis.scores) == LENGTH
 
 
-def test_a_recording_too_short_to_compare_is_reported_and_drawn():
-    analysis = RecordingAnalysis("short.csv", SeriesSet([np.arange(50.0)[None]]), None)
+@pytest.mark.parametrize(("length", "stretch"), [(50, (34, 50)), (9, (0, 9))])
+def test_a_recording_too_short_to_compare_is_reported_and_drawn(length, stretch):
+    analysis = RecordingAnalysis("short.csv", SeriesSet([np.arange(float(length))[None]]), None)
     while analysis.stage:
         time.sleep(0.01)
-    assert analysis.error == "short.csv: a recording needs at least 64 points, got 50"
-    assert len(overview_figure(analysis, [0], View(0, 50), "select").data) == 1
+    assert analysis.error == f"short.csv: a recording needs at least 64 points, got {length}"
+    assert len(overview_figure(analysis, [0], View(0, length), "select").data) == 1
+    assert analysis.stretch_at(length - 1) == stretch
+
+
+def test_times_in_tables_have_all_their_digits():
+    times = np.arange(LENGTH) / 8192
+    analysis = analysed(dataclasses.replace(recording(dated=False), times=[times]))
+    columns = analysis.columns("matches", analysis.matches(1000, 1060, "keep"))
+    assert str(times[1000]) in str(_table(columns, "matches"))
 
 
 @pytest.mark.parametrize(

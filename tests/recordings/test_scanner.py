@@ -176,6 +176,15 @@ def test_a_constant_recording_has_no_anomaly():
     assert scanner.intervals_ == []
 
 
+def test_rounding_of_a_constant_channel_is_no_anomaly(model):
+    known_good, new = np.stack([normal(1000, 0), np.full(1000, 0.1)]), normal(600, 1)
+    scanner = NuTimeScanner(encoder=model).fit(known_good)
+    expected = scanner.predict(np.stack([new, np.full(600, 0.1)]))
+    for level in (np.nextafter(0.1, 1), np.float32(0.1)):
+        scores = scanner.predict(np.stack([new, np.full(600, level)]))
+        np.testing.assert_allclose(scores, expected, rtol=1e-3)
+
+
 def test_what_cannot_be_scanned_is_refused_in_one_line():
     scanner = NuTimeScanner(encoder=None).fit(normal(1000, 0))
     for recording, message in (

@@ -83,6 +83,24 @@ def test_values_millions_of_times_as_large_beside_a_stretch_do_not_change_its_di
     assert found[0][1:4] == (1550, 1590, 0.0)
 
 
+@pytest.mark.parametrize("scale", ["keep", "ignore"])
+@pytest.mark.parametrize("sentinel", [-1e30, 9.97e36, 1e200, np.finfo(np.float64).max])
+def test_values_that_stand_for_missing_ones_hide_no_stretch_beside_them(sentinel, scale):
+    recording = np.random.default_rng(2).normal(size=3000)
+    query = recording[1550:1590]
+    expected = nutime.find(recording, query, 6, scale=scale)
+    used = [point for match in expected for point in range(match.start, match.end)]
+    recording[np.setdiff1d([1545, 1595, 2900], used)] = sentinel
+    found = nutime.find(recording, query, 6, scale=scale)
+    assert [match.start for match in found] == [match.start for match in expected]
+    assert [match.distance for match in found] == sorted({match.distance for match in found})
+
+
+def test_a_constant_channel_at_another_level_than_that_of_the_query_hides_no_match():
+    recording, query = (np.stack([walk(2000, 0)[0], np.full(2000, level)]) for level in (0.1, 0.2))
+    assert nutime.find(recording, query[:, 300:340], 1)[0].start == 300
+
+
 @pytest.mark.parametrize("unit", [1e-300, 1e300])
 def test_matches_do_not_depend_on_the_unit(unit):
     recording = walk(2000, 0) / 100

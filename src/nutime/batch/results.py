@@ -242,7 +242,7 @@ def _csv_writer(file: IO[bytes], delimiter: str = ",") -> Iterator[Write]:
     names: list[str] = []
 
     def write(columns: Results) -> None:
-        table = pa.table(flatten(columns))
+        table = pa.table(_with_readable_dates(flatten(columns)))
         if not names:
             names.extend(table.column_names)
             writer.writerow(names)
@@ -254,6 +254,16 @@ def _csv_writer(file: IO[bytes], delimiter: str = ",") -> Iterator[Write]:
         yield write
     finally:
         text.detach()
+
+
+def _with_readable_dates(columns: Results) -> dict[str, NDArray[Any]]:
+    """Return columns with dates in the coarsest unit that holds all of them: no more digits than needed."""
+    dates = {name: column for name, column in columns.items() if column.dtype.kind == "M"}
+    for unit in ("D", "s", "ms", "us"):
+        coarse = {name: column.astype(f"datetime64[{unit}]") for name, column in dates.items()}
+        if all((coarse[name] == column).all() for name, column in dates.items()):
+            return {**columns, **coarse}
+    return dict(columns)
 
 
 def csv_text(columns: Results) -> str:

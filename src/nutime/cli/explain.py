@@ -105,7 +105,6 @@ def _explain_one(estimator: Any, data: Chunk, series: int, start: int) -> tuple[
     from nutime.batch.apply import result_columns
     from nutime.data.series import SeriesSet
     from nutime.figures.contribution import ExplainedSeries
-    from nutime.recordings.tables import time_texts
 
     names = data.data.channel_names
     given = SeriesSet([data.series[series]], channel_names=names)
@@ -122,7 +121,7 @@ def _explain_one(estimator: Any, data: Chunk, series: int, start: int) -> tuple[
         "point": np.tile(np.arange(start, start + length), channels),
     }
     if data.data.times is not None:
-        columns["time"] = np.tile(time_texts(data.data.times[series]), channels)
+        columns["time"] = np.tile(data.data.times[series], channels)
     columns["contribution"] = contribution.ravel()
     title = " · ".join(map(str, facts.values()))
     titles = [title] if channels == 1 else [f"{title} · {name}" for name in names]

@@ -455,7 +455,8 @@ def _table(columns: Results) -> Any:
     from nutime.recordings.tables import table_rows
 
     rows = table_rows({name: column[:_SHOWN] for name, column in columns.items()})
-    cells = [[f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row.values()] for row in rows]
+    rounded = {name for name, column in columns.items() if column.dtype.kind == "f" and name[-5:] != "_time"}
+    cells = [[f"{cell:.3f}" if name in rounded else str(cell) for name, cell in row.items()] for row in rows]
     return summaries.table(list(columns), cells)
 
 

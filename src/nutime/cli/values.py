@@ -135,7 +135,7 @@ def forecast(
         for identity, times, values in zip(ids, data.times, data.series, strict=True):
             with errors_about(f"{source}: series {identity}"):
                 future.append(np.tile(next_times(times[: observed_end(values)], horizon), len(channels)))
-        columns["time"] = _readable(np.concatenate(future))
+        columns["time"] = np.concatenate(future)
     encoder = load_encoder(weights, device)
     parts = []
     with progress_bars() as new_bar, errors_about(source):
@@ -198,13 +198,5 @@ def _table(data: SeriesSet, channels: list[str], series: list[Array]) -> Results
         repeated = {"id": np.array([str(index) for index in range(len(series))]), **repeated}
     columns = {name: np.repeat(column, lengths) for name, column in repeated.items()}
     if data.times is not None:
-        columns["time"] = _readable(np.concatenate(data.times))
+        columns["time"] = np.concatenate(data.times)
     return {**columns, **dict(zip(channels, np.concatenate(series, 1), strict=True))}
-
-
-def _readable(times: NDArray[Any]) -> NDArray[Any]:
-    """Return dates in the coarsest unit that holds them, so that a table shows no more digits than needed."""
-    if times.dtype.kind != "M":
-        return times
-    units = (times.astype(f"datetime64[{unit}]") for unit in ("D", "s", "ms"))
-    return next((coarse for coarse in units if (coarse == times).all()), times)

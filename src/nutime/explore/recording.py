@@ -55,7 +55,7 @@ class RecordingAnalysis:
         self.scores: Float64 | None = None
         self.intervals: list[Interval] = []
         self.threshold = np.inf
-        self.window = max(16, length // 100)
+        self.window = min(max(16, length // 100), length)
         self.stage = "finding segments"
         self.error = ""
         self._encoder = encoder

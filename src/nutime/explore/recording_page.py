@@ -292,7 +292,8 @@ def _table(columns: Results, name: str) -> list[Any]:
     others = [column for column in columns if not column.startswith(("start", "end"))]
     rows = []
     for row in table_rows({column: values[:ROWS] for column, values in columns.items()}):
-        first, *cells = [_text(row[column]) for column in (*edges, *others)]
+        first, last = (str(row[edge]) for edge in edges)
+        cells = [last, *(_text(row[column]) for column in others)]
         button = html.Button(first, id={"interval": f"{row['start']}:{row['end']}", "table": name}, type="button")
         rows.append(html.Tr([html.Td(button), *map(html.Td, cells)]))
     head = html.Thead(html.Tr([html.Th(heading) for heading in ("from", "to", *others)]))

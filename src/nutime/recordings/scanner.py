@@ -57,6 +57,7 @@ _QUARTERS = 4  # parts of the reference that must all drift in one direction to 
 _CLEAR = 0.001  # share of anomaly-free recordings with a score as high as that of a clear anomaly
 _MIN_WINDOW, _MAX_WINDOW = 32, 256  # of the shortest window, where the period is shorter
 _LONGEST = 1024  # points of the shortest window, where the period is longer
+_ROUNDING = 1e-5  # of embeddings, relative to the largest value; those of a constant channel vary by no more
 _CHUNK_SIZE = 1024  # windows compared with the reference together
 _CHUNK_VALUES = 2**22  # of the differences from the nearest windows
 #: Points are clipped to this many standard deviations from the mean of the reference: beyond, one extreme value
@@ -168,7 +169,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         recording = given.series[0]
         length = recording.shape[1]
         if length < 4 * _MIN_WINDOW:
-            raise ValueError(f"a reference needs at least {4 * _MIN_WINDOW} points, got {length}")
+            raise ValueError(f"a recording to compare with needs at least {4 * _MIN_WINDOW} points, got {length}")
         self.encoder_ = None if self.encoder is None else load_encoder(self.encoder, self.device)
         self.n_channels_in_, self.channel_names_in_ = len(recording), given.channel_names
         shortest = int(np.clip(length // 100, _MIN_WINDOW, _MAX_WINDOW))
@@ -224,7 +225,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
             starts = starts[np.linspace(0, len(starts) - 1, self.max_windows).astype(np.intp)]
         features = self._features(recording, starts, size)
         mean, scale = features[-1].mean(0), features[-1].std(0)
-        scale[scale == 0] = 1
+        scale[scale <= _ROUNDING * np.abs(mean).max()] = 1
         if self.encoder_ is not None:
             features[-1] = (features[-1] - mean) / scale
         overlapping = np.abs(starts[:, None] - starts) < size

@@ -24,9 +24,11 @@ from scipy.fft import irfft, next_fast_len, rfft
 from nutime.checks import check_number
 from nutime.data.series import Array, SeriesSet
 from nutime.recordings.windows import (
+    ROUNDING,
     Float64,
     Indices,
     interval_times,
+    mean_and_deviation,
     moments,
     read_recording,
     read_recordings,
@@ -36,7 +38,8 @@ from nutime.recordings.windows import (
 SCALES = ("keep", "ignore")
 _MIN_QUERY = 4  # points: shorter stretches have no shape
 _CHUNK_POINTS = 2**17  # transformed together
-_CONSTANT = 1e-15  # standard deviation of a stretch, relative to its values, up to which it is rounding, not shape
+_DIGITS = 2.0**26  # half of those of a number: smaller values are transformed without the larger ones
+_HUGE = 2.0**500  # its square, summed over a query, is in range
 
 
 class Match(NamedTuple):
@@ -120,33 +123,40 @@ class Stretch:
         part = np.pad(part, ((0, 0), (0, (start - end) % size)), mode="edge")
         rows = sliding_window_view(part, 2 * size - 1, axis=1)[:, ::size]  # (channels, blocks, 2 * size - 1)
         middle = rows[..., size - 1, None]
-        rows = rows - middle
         level = self.values.mean(-1, keepdims=True)
-        query, unit = (self.values - level)[:, None], self.scale[:, None]
+        query, unit = (self.values - level)[:, None], self.scale[:, None] * self._unit
         if self.shape_only:
-            largest = np.abs(rows).max(-1, keepdims=True)
-            unit = np.where(largest > 0, largest, 1)
+            largest = np.abs(rows - middle).max(-1, keepdims=True)
+            unit = np.where(largest > 0, np.maximum(largest / _HUGE, np.finfo(np.float64).tiny), 1)
         else:
             query = query / unit
-        rows /= unit
-        n_fast = next_fast_len(2 * size - 1, real=True)
-        products = irfft(rfft(rows, n_fast) * np.conj(rfft(query, n_fast)), n_fast)[..., :size] / size
+        rows = np.clip((rows - middle) / unit, -_HUGE, _HUGE)
         mean, squares = _sliding_mean(rows, size), _sliding_mean(rows**2, size)
+        products = _products(rows, query, np.sqrt(size * squares)) / size
         spread = np.square(query).mean(-1, keepdims=True)
         if self.shape_only:
             deviation = np.sqrt(np.maximum(squares - mean**2, 0))
-            constant = deviation <= _CONSTANT * np.abs(middle / unit)
+            constant = deviation <= ROUNDING * np.abs(middle / unit)
             # A stretch without shape is 0 everywhere: at distance 1 from any shape, and at 0 from the like.
             distances = np.where(constant, spread, 1 + spread - 2 * products / np.where(constant, 1, deviation))
         else:
-            offset = (middle - level[:, None]) / unit
+            offset = np.clip((middle - level[:, None]) / unit, -_HUGE, _HUGE)
             distances = squares - 2 * products + spread + offset * (2 * mean + offset)
         return np.asarray(np.maximum(distances.mean(0), 0).ravel()[: end - start])
 
     def distance(self, stretch: Array) -> float:
         """Return the distance of one stretch of the size of the query, without the rounding of a transform."""
-        difference = _normalise(stretch) - self.values if self.shape_only else (stretch - self.values) / self.scale
-        return float(np.sqrt((difference**2).mean()))
+        if self.shape_only:
+            difference = _normalise(stretch) - self.values
+        else:
+            difference = (stretch - self.values) / self.scale
+        largest = np.abs(difference).max() or 1.0
+        return float(largest * np.sqrt(((difference / largest) ** 2).mean()))
+
+    @property
+    def _unit(self) -> float:
+        """The power of two near the largest value of the query: its squares stay in range beside any others."""
+        return float(np.ldexp(1.0, np.frexp(np.abs(self.values / self.scale).max())[1]))
 
 
 def best_matches(given: SeriesSet, stretch: Stretch, blocks: list[Indices], k: int) -> list[Match]:
@@ -197,12 +207,30 @@ def _block_minima(stretch: Stretch, values: Array, starts: Indices) -> tuple[Flo
 
 
 def _normalise(values: Array) -> Float64:
-    mean, deviation = moments([values])
-    constant = deviation <= _CONSTANT * np.abs(values).max(1, keepdims=True)
-    return np.asarray(np.where(constant, 0, (values - mean) / deviation))
+    mean, deviation = mean_and_deviation([values])
+    return np.divide(values - mean, deviation, out=np.zeros_like(values), where=deviation > 0)
 
 
-def _sliding_mean(rows: Float64, size: int) -> Float64:
+def _products(rows: Array, query: Array, reach: Array) -> Float64:
+    """Return the sum of products with the query, of all stretches of rows; no value of one is above its ``reach``.
+
+    A transform has digits for the largest value of a row only: stretches of smaller values are transformed again,
+    without the larger ones, which they do not contain.
+    """
+    size = query.shape[-1]
+    n_fast = next_fast_len(rows.shape[-1], real=True)
+    products = irfft(rfft(rows, n_fast) * np.conj(rfft(query, n_fast)), n_fast)[..., :size]
+    limit = np.abs(rows).max(-1, keepdims=True) / _DIGITS
+    small = (reach > 0) & (reach < limit)
+    if small.any():
+        again = small.any((0, 2))
+        clipped = np.clip(rows[:, again], -limit[:, again], limit[:, again])
+        nearer = _products(clipped, query, reach[:, again])
+        products[:, again] = np.where(small[:, again], nearer, products[:, again])
+    return np.asarray(products)
+
+
+def _sliding_mean(rows: Array, size: int) -> Float64:
     """Return the means of all stretches of rows of ``2 * size - 1`` points, summed from the middle outwards."""
     total = rows[..., size - 1 :: -1].cumsum(-1)[..., ::-1]
     total[..., 1:] += rows[..., size:].cumsum(-1)

@@ -28,6 +28,8 @@ _EMBEDDED_LENGTH = 128
 _POOL = "upper"
 #: Points from which the period is estimated: more are slow to transform and change nothing.
 _MAX_POINTS = 2**20
+#: Standard deviation, relative to the values, up to which it is rounding, and they are constant.
+ROUNDING = 1e-15
 _log = logging.getLogger("nutime")
 
 
@@ -142,6 +144,12 @@ def standardise(recording: Array) -> Float64:
 
 def moments(recordings: Sequence[Array]) -> tuple[Float64, Float64]:
     """Return mean and standard deviation (1 if it is 0) of each channel over all recordings, ``(channels, 1)``."""
+    mean, deviation = mean_and_deviation(recordings)
+    return mean, np.where(deviation > 0, deviation, 1)
+
+
+def mean_and_deviation(recordings: Sequence[Array]) -> tuple[Float64, Float64]:
+    """Return mean and standard deviation (0 of a constant) of each channel over all recordings."""
     largest = np.max([np.abs(recording).max(1, keepdims=True) for recording in recordings], 0)
     exponent = np.frexp(largest)[1]
     count, mean, squares = 0, np.zeros(1), np.zeros(1)
@@ -153,8 +161,8 @@ def moments(recordings: Sequence[Array]) -> tuple[Float64, Float64]:
         squares = squares + recording.var(1, keepdims=True) * recording.shape[1]
         squares = squares + change**2 * (count * recording.shape[1] / total)
         mean, count = mean + change * (recording.shape[1] / total), total
-    scale = np.ldexp(np.sqrt(squares / count), exponent)
-    return np.ldexp(mean, exponent), np.where(scale > 0, scale, 1)
+    deviation = np.ldexp(np.sqrt(squares / count), exponent)
+    return np.ldexp(mean, exponent), np.where(deviation > ROUNDING * largest, deviation, 0)
 
 
 def autocorrelation(value: NDArray[np.floating[Any]]) -> Float64:
