@@ -92,6 +92,13 @@ def test_a_heavier_class_is_predicted_more_often(classifier):
     assert (heavy > light + 0.2).all()
 
 
+def test_huge_weights_act_like_a_weak_penalty(classifier):
+    X, y = waves()
+    weak = clone(classifier).set_params(C=1e30).fit(X, y).predict_proba(X)
+    heavy = classifier.fit(X, y, sample_weight=np.full(len(y), 1e30)).predict_proba(X)
+    np.testing.assert_array_equal(heavy, weak)
+
+
 def test_balanced_weights_equal_the_dict_that_balances(classifier):
     X, y = waves()
     y[:8] = 0

@@ -142,7 +142,8 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         if self.strategy == "probe":
             embedding = self._features(given, verbose=self.verbose)
             kinds = self._feature_kinds(embedding.shape[1])
-            self.model_ = LinearProbe.fit(embedding, targets, weights, class_weight, self.C, kinds)
+            unit = max(1.0, weights.max())  # the solver overflows for huge weights
+            self.model_ = LinearProbe.fit(embedding, targets, weights / unit, class_weight, self.C * unit, kinds)
         else:
             data = TrainingSet(series_of(given), targets, weights, class_weight, self._probe_embedding(given))
             seed = seed_from(self.random_state)

@@ -121,6 +121,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         given = self._start_fit(X, y=y, sample_weight=sample_weight)
         targets = _check_targets(y, len(given))
         weights = check_weights(sample_weight, len(given))
+        weights = weights / weights.max()  # their scale has no effect, and sums and squares of huge ones overflow
         used, weights = _merge_equal(series_of(given), targets, weights)
         given, targets = take(given, used), targets[used]
         if len(targets) < 2:
