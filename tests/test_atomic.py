@@ -60,6 +60,14 @@ def test_a_file_is_never_replaced_by_a_folder(tmp_path):
     assert file.read_text() == "1,2\n"
 
 
+@pytest.mark.parametrize("name", [".", "", ".."])
+def test_the_current_folder_is_never_replaced(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="is the current folder or holds it"), replace_folder(name):
+        pass
+    assert os.path.samefile(tmp_path, ".")
+
+
 def test_other_files_of_a_replaced_folder_go_where_they_are_not_kept(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "old").write_text("old")

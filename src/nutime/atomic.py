@@ -54,11 +54,13 @@ def replace_folder(folder: str | Path, *, keep: bool = True) -> Iterator[Path]:
     Files of the replaced folder that the block did not write are kept, unless ``keep`` is False.
 
     Raises:
-        ValueError: ``folder`` is a file.
+        ValueError: ``folder`` is a file, or has the current folder in it, which would be gone.
     """
     folder = Path(folder).resolve()
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder}: is a file; name a folder")
+    if Path.cwd().is_relative_to(folder):
+        raise ValueError(f"{folder}: is the current folder or holds it; name a new folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _scratch(folder) as scratch:
         fresh = scratch / "new"

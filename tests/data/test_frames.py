@@ -73,6 +73,12 @@ def test_a_frame_in_a_list_with_other_columns_is_refused_with_its_index(frame_of
     )
 
 
+def test_channels_with_and_without_names_are_not_mixed(frame_of):
+    given = [np.ones((2, 3)), frame_of({"x": [1.0], "y": [2.0]}), frame_of({"y": [2.0], "x": [1.0]})]
+    assert refusal(given).startswith("series 2 has names of channels, series 0 has none")
+    assert len(read_input([np.ones((1, 3)), frame_of({"x": [1.0]})])) == 2
+
+
 # ---- lists, dicts, groups -------------------------------------------------------------------------------
 
 

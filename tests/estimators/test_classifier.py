@@ -92,6 +92,13 @@ def test_a_heavier_class_is_predicted_more_often(classifier):
     assert (heavy > light + 0.2).all()
 
 
+def test_huge_weights_act_like_a_weak_penalty(classifier):
+    X, y = waves()
+    weak = clone(classifier).set_params(C=1e30).fit(X, y).predict_proba(X)
+    heavy = classifier.fit(X, y, sample_weight=np.full(len(y), 1e30)).predict_proba(X)
+    np.testing.assert_array_equal(heavy, weak)
+
+
 def test_balanced_weights_equal_the_dict_that_balances(classifier):
     X, y = waves()
     y[:8] = 0
@@ -130,17 +137,21 @@ def test_series_without_a_label_are_left_out_and_counted(classifier, caplog, mis
     X, y = waves(n=12)
     labels = [str(label) for label in y]
     expected = clone(classifier).fit(X[2:], labels[2:])
-    classifier.fit(X, container([missing, missing, *labels[2:]]))
+    given = container([missing, missing, *labels[2:]])
+    classifier.fit(X, given)
     assert "2 of 12 series have no label and are left out" in caplog.text
     np.testing.assert_array_equal(classifier.classes_.astype(str), expected.classes_)
     np.testing.assert_array_equal(classifier.predict_proba(X), expected.predict_proba(X))
+    assert classifier.score(X, given) == expected.score(X[2:], labels[2:]) > 0
 
 
-def test_numbers_without_a_label_are_nan(classifier, caplog):
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_numbers_without_a_label_are_none_or_nan(classifier, caplog, missing):
     X, y = waves(n=8)
-    classifier.fit(X, [np.nan, *y[1:]])
+    classifier.fit(X, [missing, *y[1:]])
     assert "1 of 8 series have no label" in caplog.text
     assert classifier.classes_.tolist() == sorted(set(y.tolist()))
+    assert classifier.score(X, [missing, *y[1:]]) == classifier.score(X[1:], y[1:]) > 0
 
 
 # ---- what is refused ----------------------------------------------------------------------------------

@@ -211,11 +211,13 @@ def test_labels_with_the_ids_of_the_series_in_another_order_are_refused(make, en
     X = pd.concat([pd.DataFrame({"a": values[0]}) for values in series], keys=ids, names=["id", "time"])
     labels, estimator = pd.Series(y, ids), make(encoder=encoder)
     expected = estimator.fit(X, labels).predict(X)
-    for given in (labels.sort_index(), labels.sort_index().to_frame()):
-        message = refusal(estimator.fit, X, given)
-        assert message.startswith("y has the ids of X in another order: the series are 'm3', 'm0',")
-    message = refusal(estimator.fit, X, y, sample_weight=pd.Series(1.0, sorted(ids)))
-    assert message.startswith("sample_weight has the ids of X in another order")
+    assert estimator.score(X, labels.reset_index(drop=True)) == estimator.score(X, labels)
+    for call in (estimator.score, estimator.fit):
+        for given in (labels.sort_index(), labels.sort_index().to_frame()):
+            message = refusal(call, X, given)
+            assert message.startswith("y has the ids of X in another order: the series are 'm3', 'm0',")
+        message = refusal(call, X, y, sample_weight=pd.Series(1.0, sorted(ids)))
+        assert message.startswith("sample_weight has the ids of X in another order")
     again = estimator.fit(X, labels.reset_index(drop=True)).predict(X)  # any other index means nothing
     np.testing.assert_array_equal(again, expected)
 
@@ -227,7 +229,7 @@ def test_nothing_is_answered_before_fit(estimator):
 
 def test_nothing_is_answered_after_a_fit_that_failed(estimator):
     X, y = waves()
-    refusal(estimator.set_params(pool="max").fit, X, y)
+    refusal(estimator.fit(X, y).set_params(pool="max").fit, X, y)
     with pytest.raises(NotFittedError):
         outputs(estimator, X)
 

@@ -6,6 +6,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+from nutime.batch.apply import result_columns
 from nutime.encoder import NuTime
 from nutime.estimators.clusterer import NuTimeClusterer
 from nutime.estimators.embedder import NuTimeEmbedder
@@ -73,6 +74,17 @@ def test_ids_of_several_levels_stay_levels(encoder):
 def test_a_recording_becomes_a_frame_of_one_row(encoder):
     X = points([7]).droplevel(0)
     assert NuTimeEmbedder(encoder).set_output(transform="pandas").fit_transform(X).index.tolist() == [0]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_the_requested_output_is_saved_and_batches_have_arrays_all_the_same(encoder, library, tmp_path):
+    X, _ = waves()
+    embedder = NuTimeEmbedder(encoder).set_output(transform=library).fit(X)
+    again = NuTimeEmbedder.load(embedder.save(tmp_path / "model"))
+    assert again.transform(X).equals(embedder.transform(X))
+    plain = NuTimeEmbedder(encoder).fit(X).transform(X)
+    np.testing.assert_array_equal(result_columns(again, X)["e"], plain)
+    assert type(result_columns(again, X)["e"]) is np.ndarray
 
 
 def test_it_begins_a_pipeline(encoder):

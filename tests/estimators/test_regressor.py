@@ -95,10 +95,11 @@ def test_a_weight_counts_as_repetition_and_zero_as_absence(model):
     np.testing.assert_allclose(weighted.predict_interval(X, 0.5), copies.predict_interval(X, 0.5))
 
 
-def test_the_scale_of_the_weights_does_not_matter(model):
+@pytest.mark.parametrize("scale", [1e-300, 1e-6, 8e307])
+def test_the_scale_of_the_weights_does_not_matter(model, scale):
     X, y = tones(20)
     weight = np.random.default_rng(0).uniform(0.5, 2, 20)
-    one, other = (NuTimeRegressor(encoder=model).fit(X, y, factor * weight) for factor in (1, 1e-6))
+    one, other = (NuTimeRegressor(encoder=model).fit(X, y, factor * weight) for factor in (1, scale))
     np.testing.assert_allclose(one.predict(X), other.predict(X))
 
 

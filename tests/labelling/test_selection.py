@@ -99,6 +99,8 @@ def test_wrong_arguments_are_refused_in_one_line(encoder):
     assert "n_suggestions" in refusal(nutime.suggest, series, n_suggestions=0, model=encoder)
     points = {name: pd.DataFrame({"x": np.arange(30.0) % (3 + index)}) for index, name in enumerate("cab")}
     known = pd.Series(["u", "v", None], index=list("abc"))
-    assert "y has the ids of X in another order" in refusal(nutime.suggest, points, known, model=encoder)
+    classifier = nutime.NuTimeClassifier(encoder=encoder).fit(points, ["u", "v", "u"])
+    for model in (encoder, classifier):
+        assert "y has the ids of X in another order" in refusal(nutime.suggest, points, known, model=model)
     assert nutime.suggest(points, known[list("cab")], model=encoder).tolist() == [0]
     assert "1d array" in refusal(nutime.suggest, points, known.to_dict(), model=encoder)

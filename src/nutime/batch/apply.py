@@ -150,7 +150,7 @@ def result_columns(
             score = model.anomaly_score(series)
             return {"score": score, "is_anomaly": score > 1 - model.contamination}
         case _:
-            return {"e": model.transform(series)}
+            return {"e": np.asarray(model.transform(series))}  # set_output may have asked for frames
 
 
 def _label_texts(classes: NDArray[Any]) -> NDArray[Any]:

@@ -144,7 +144,9 @@ def read_recordings(items: Iterable[Any], ids: list[str] | None, freq: str | flo
     values: list[Any] = []
     times: list[Times] = []
     own_ids: list[str] = []
+    named: dict[bool, int] = {}  # the last series with names of channels, and the last without
     for index, item in enumerate(items):
+        named[is_frame(item)] = index
         if not is_frame(item) and not has_time_index(item):
             values.append(item)
             continue
@@ -159,6 +161,11 @@ def read_recordings(items: Iterable[Any], ids: list[str] | None, freq: str | flo
         values.append(one.values[0])
         times += one.times or []
         own_ids += one.ids or []
+    if len(named) == 2 and len(values[named[True]]) > 1:
+        raise ValueError(
+            f"series {named[True]} has names of channels, series {named[False]} has none; "
+            "give frames alone, or arrays alone"
+        )
     raw.values = values
     raw.times = times if values and len(times) == len(values) else None
     if ids is None and values and len(own_ids) == len(values):

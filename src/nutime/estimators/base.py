@@ -176,11 +176,10 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
 
         The state of an earlier fit is deleted: a fit that fails or is interrupted leaves an unfitted estimator.
         """
-        for name in [name for name in vars(self) if name.endswith("_")]:
+        for name in [name for name in vars(self) if name.endswith("_") or name in self._fitted]:
             delattr(self, name)
         source = X.source if isinstance(X, EmbeddedSeries) else _read_names(X)
-        for name, values in of_series.items():
-            check_order(name, values, source.ids)
+        check_order(source.ids, **of_series)
         self.encoder_ = self._load_encoder(X)
         self.n_channels_in_ = len(source.series[0])
         if source.n_features is not None:
@@ -246,11 +245,11 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _embedded(self, X: SeriesLike | EmbeddedSeries, *, verbose: bool | Report = False) -> EmbeddedSeries:
         """Return ``X`` embedded as this fitted estimator reads it."""
-        given = self._read(X)
+        given, ids = self._read_with_ids(X)
         if isinstance(given, EmbeddedSeries):
             return given
         features = self._features(given, verbose=verbose)
-        return EmbeddedSeries(SeriesSet(given), features, self.encoder_, self.reading_)
+        return EmbeddedSeries(SeriesSet(given, ids=ids), features, self.encoder_, self.reading_)
 
     def _features(
         self, X: list[Array] | EmbeddedSeries, count: int | None = None, *, verbose: bool | Report = False
@@ -320,16 +319,17 @@ def _own_ids(X: Any, ids: list[str] | None) -> Any:
     return next((own for own in candidates if as_ids(own) == ids), ids)
 
 
-def check_order(name: str, values: Any, ids: list[str] | None) -> None:
+def check_order(ids: list[str] | None, **of_series: Any) -> None:
     """Refuse a pandas object with the ids of the series in another order; any other index means nothing."""
-    if ids is None or not hasattr(values, "iloc"):
-        return
-    index = as_ids(values.index)
-    if index != ids and sorted(index) == sorted(ids):
-        raise ValueError(
-            f"{name} has the ids of X in another order: the series are {quoted(ids)}, {name} is for "
-            f"{quoted(index)}; put it in the order of X, or give {name}.to_numpy() if it is"
-        )
+    for name, values in of_series.items():
+        if ids is None or not hasattr(values, "iloc"):
+            continue
+        index = as_ids(values.index)
+        if index != ids and sorted(index) == sorted(ids):
+            raise ValueError(
+                f"{name} has the ids of X in another order: the series are {quoted(ids)}, {name} is for "
+                f"{quoted(index)}; put it in the order of X, or give {name}.to_numpy() if it is"
+            )
 
 
 def load_encoder(encoder: Any, device: str | torch.device = "auto") -> NuTime:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax, logsumexp
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.extmath import softmax
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
@@ -19,7 +20,7 @@ from sklearn.utils.validation import column_or_1d
 from nutime.checks import check_number
 from nutime.data.series import SeriesLike, is_labelled
 from nutime.encoder import NuTime
-from nutime.estimators.base import EmbeddedSeries, Float64, series_of, take
+from nutime.estimators.base import EmbeddedSeries, Float64, check_order, series_of, take
 from nutime.estimators.explanation import explain
 from nutime.estimators.supervised import SupervisedEstimator, check_weights
 from nutime.finetune.forest import Forest, mean_logits
@@ -141,7 +142,8 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         if self.strategy == "probe":
             embedding = self._features(given, verbose=self.verbose)
             kinds = self._feature_kinds(embedding.shape[1])
-            self.model_ = LinearProbe.fit(embedding, targets, weights, class_weight, self.C, kinds)
+            unit = max(1.0, weights.max())  # the solver overflows for huge weights
+            self.model_ = LinearProbe.fit(embedding, targets, weights / unit, class_weight, self.C * unit, kinds)
         else:
             data = TrainingSet(series_of(given), targets, weights, class_weight, self._probe_embedding(given))
             seed = seed_from(self.random_state)
@@ -168,6 +170,19 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
         """Return ``(n, classes)`` logits, or for two classes ``(n,)`` log-odds of the second."""
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
+
+    def score(self, X: SeriesLike | EmbeddedSeries, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy. ``y`` is read as by :meth:`fit`: series without a label are left out."""
+        given, ids = self._read_with_ids(X)
+        check_order(ids, y=y, sample_weight=sample_weight)
+        labels, weights = _as_labels(y, len(given)), check_weights(sample_weight, len(given))
+        labelled = np.flatnonzero(is_labelled(labels))
+        if not len(labelled):
+            raise ValueError("y has no labels")
+        both = labels[labelled], self.predict(take(given, labelled))
+        # As lists, because the metric knows no arrays of objects but text.
+        true, predicted = (each.tolist() if each.dtype == object else each for each in both)
+        return float(accuracy_score(true, predicted, sample_weight=weights[labelled]))
 
     def explain(self, X: SeriesLike | EmbeddedSeries) -> list[Float64]:
         """Return what every point contributes to the predicted class of each series, ``(channels, length)`` each.
@@ -203,15 +218,20 @@ def _check_labels(y: Any, n_series: int) -> NDArray[Any]:
         given = [label for label, known in zip(y, is_labelled(np.fromiter(y, object)), strict=True) if known]
         if len({isinstance(label, str) for label in given}) == 2:
             raise ValueError(f"y mixes text with {_type_names(given)}; expected labels of one type")
-    labels: NDArray[Any] = column_or_1d(y, warn=True)
-    if len(labels) != n_series:
-        raise ValueError(f"y has {len(labels)} labels but X has {n_series} series")
+    labels = _as_labels(y, n_series)
     known = labels[is_labelled(labels)]
     if not len(known):
         raise ValueError("y has no labels; a classifier needs at least 2 classes")
     _check_discrete(known)
     if known.dtype != object:
         check_classification_targets(known)
+    return labels
+
+
+def _as_labels(y: Any, n_series: int) -> NDArray[Any]:
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    if len(labels) != n_series:
+        raise ValueError(f"y has {len(labels)} labels but X has {n_series} series")
     return labels
 
 

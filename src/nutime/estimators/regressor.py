@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from nutime.checks import check_number
 from nutime.data.series import Array, SeriesLike
 from nutime.encoder import NuTime
-from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, series_of, take
+from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, check_order, series_of, take
 from nutime.estimators.explanation import explain
 from nutime.estimators.supervised import SupervisedEstimator, check_weights
 from nutime.finetune.forest import Forest
@@ -121,6 +121,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         given = self._start_fit(X, y=y, sample_weight=sample_weight)
         targets = _check_targets(y, len(given))
         weights = check_weights(sample_weight, len(given))
+        weights = weights / weights.max()  # their scale has no effect, and sums and squares of huge ones overflow
         used, weights = _merge_equal(series_of(given), targets, weights)
         given, targets = take(given, used), targets[used]
         if len(targets) < 2:
@@ -185,6 +186,12 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         if self.forest_ is not None and self.forest_weight_:
             predicted = self._averaged(predicted, self.forest_.predictions(series_of(given)))
         return np.asarray(self.target_mean_ + self.target_scale_ * predicted)
+
+    def score(self, X: SeriesLike | EmbeddedSeries, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R², the coefficient of determination."""
+        given, ids = self._read_with_ids(X)
+        check_order(ids, y=y, sample_weight=sample_weight)
+        return float(super().score(given, y, sample_weight))
 
     def _averaged(self, model: Float64, forest: Float64) -> Float64:
         """Return the weighted mean of what the model and the trees predict, or of their errors."""

@@ -95,6 +95,8 @@ def save(estimator: Storable, folder: str | Path) -> Path:
         document["classes"] = encode_labels(estimator.classes_)
     if hasattr(estimator, "target_name_"):
         document["target_name"] = estimator.target_name_
+    if output := getattr(estimator, "_sklearn_output_config", None):  # by set_output
+        document["output"] = output
     with replace_folder(folder) as fresh:
         estimator.encoder_.save(fresh / ENCODER, decoder=False)
         write_arrays(fresh / _ARRAYS, estimator._arrays())
@@ -133,6 +135,8 @@ def load(folder: str | Path, device: torch.device | str = "auto") -> Any:
             estimator.classes_ = decode_labels(document["classes"])
         if "target_name" in document:
             estimator.target_name_ = str(document["target_name"])
+        if "output" in document:
+            estimator.set_output(**document["output"])
     except DAMAGE as error:
         raise ValueError(f"{path}: not written by nutime, or damaged ({one_line(error)})") from None
     try:

@@ -160,7 +160,7 @@ def suggest(
         X = classifier._embedded(X, verbose=verbose)
     elif not isinstance(X, EmbeddedSeries):
         X = EmbeddedSeries.embed(X, model, AUTO, device=device, verbose=verbose)
-    check_order("y", y, X.source.ids)
+    check_order(X.source.ids, y=y)
     labelled, labels = known_labels(y, len(X))
     space = Space.of(X.embedding)
     uncertainty = np.ones(len(X))
