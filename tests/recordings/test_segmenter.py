@@ -28,6 +28,11 @@ def test_changes_of_shape_are_found_and_a_state_that_returns_has_its_label(encod
     assert segmenter.labels_.tolist() == [0, 1, 0, 2]
 
 
+def test_levels_without_a_period_are_found(encoder):
+    found = NuTimeSegmenter(encoder=encoder).fit_predict(noisy(np.repeat([0.0, 3.0, 1.0, 5.0], 500)))
+    np.testing.assert_allclose(found, [500, 1000, 1500], atol=10)
+
+
 def test_a_recording_of_one_state_has_no_change_point(encoder):
     segmenter = NuTimeSegmenter(encoder=encoder, n_windows=150)
     assert segmenter.fit_predict(noisy(SINE, SINE, SINE)).size == 0

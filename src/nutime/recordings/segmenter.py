@@ -67,7 +67,7 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
     Args:
         n_change_points: how many to find; None decides by ``penalty``.
         window: points of the shortest window, best one period of what repeats, rounded to a power of two; ``auto``
-            takes the dominant period.
+            takes the dominant period, and 16 points where it does not fit eight times: nothing repeats there.
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder;
             None compares the points of the windows instead.
         penalty: what a change point must add to the normalised association. Higher finds fewer.
@@ -117,6 +117,8 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
         if length < 4 * MIN_WINDOW:
             raise ValueError(f"a recording needs at least {4 * MIN_WINDOW} points, got {length}")
         self.window_ = choose_window(self.window, recording, MIN_WINDOW, length // 8)
+        if self.window == "auto" and self.window_ == length // 8:
+            self.window_ = MIN_WINDOW
         n_windows = min(self.n_windows, length // 2)
         centres = ((np.arange(n_windows) + 0.5) * length / n_windows).astype(np.intp)  # of equal stretches
         encoder = None if self.encoder is None else load_encoder(self.encoder, self.device)
