@@ -226,6 +226,43 @@ def test_streamed_scores_are_those_of_the_whole_recording(channels, length, cuts
     np.testing.assert_allclose(streaming, scanner.predict(recording), rtol=1e-5)
 
 
+@pytest.mark.parametrize("gap", [slice(0, 100), slice(1000, 2100), slice(3900, 4000)])
+def test_a_gap_is_no_anomaly_and_hides_none(gap):
+    recording = normal(4000, 0)
+    recording[2500:2540] += 3 * np.sin(np.arange(40))
+    scanner = NuTimeScanner(encoder=None)
+    scanner.fit_predict(recording)
+    (expected,), threshold = scanner.intervals_, scanner.threshold_
+    recording[gap] = np.nan
+    scores = scanner.fit_predict(recording)
+    assert (scores[gap] == 0).all()
+    assert scanner.threshold_ == pytest.approx(threshold, rel=0.2)
+    (found,) = scanner.intervals_
+    np.testing.assert_allclose(found[:2], expected[:2], atol=32)
+    new = scanner.fit(normal(4000, 0)).find_intervals(recording)
+    assert [interval for interval in new if interval.end <= gap.start or interval.start >= gap.stop] == new
+
+
+def test_a_channel_that_ends_early_hides_nothing_in_the_others():
+    recording = normal(4000, 0, 2)
+    recording[1, 1500:] = np.nan
+    recording[0, 2500:2540] += 3 * np.sin(np.arange(40))
+    scanner = NuTimeScanner(encoder=None)
+    scanner.fit_predict(recording)
+    (found,) = scanner.intervals_
+    assert found.channel == 0
+    assert found.start < 2540 < found.end + 40
+
+
+def test_a_recording_of_gaps_is_refused():
+    recording = normal(4000, 0)
+    recording[np.arange(4000) % 60 > 10] = np.nan
+    with pytest.raises(
+        ValueError, match="have no gap of 40 missing values; give a shorter window, or fill the gaps"
+    ):
+        NuTimeScanner(encoder=None).fit(recording)
+
+
 def test_embedded_windows_are_streamed_too(encoder):
     scanner = NuTimeScanner(encoder=encoder).fit(normal(1000, 0))
     recording = normal(600, 1)

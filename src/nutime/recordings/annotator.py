@@ -430,7 +430,8 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         )
         n_cells = -(-length // self.stride_)
         sums = np.zeros((len(self._codes) + 1, n_cells))
-        add_windows(sums, probabilities.T, first, np.minimum(last, n_cells))
+        rows = np.vstack([probabilities.T, np.ones(len(first))])
+        add_windows(sums, rows, first, np.minimum(last, n_cells))
         if n_cells > 1 and np.rint(sums[-1, -1]) == 0:  # its centre is beyond the end
             sums[:, -1] = sums[:, -2]
         total = np.maximum(sums[:-1], 0)

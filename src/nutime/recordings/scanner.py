@@ -41,9 +41,10 @@ from nutime.recordings.windows import (
     cut_windows,
     embed_windows,
     interval_times,
+    long_runs,
     moments,
     open_recording,
-    read_recording,
+    read_recordings,
     times_of,
 )
 
@@ -57,6 +58,7 @@ _QUARTERS = 4  # parts of the reference that must all drift in one direction to 
 _CLEAR = 0.001  # share of anomaly-free recordings with a score as high as that of a clear anomaly
 _MIN_WINDOW, _MAX_WINDOW = 32, 256  # of the shortest window, where the period is shorter
 _LONGEST = 1024  # points of the shortest window, where the period is longer
+_MIN_WINDOWS = 8  # of the reference
 _ROUNDING = 1e-5  # of embeddings, relative to the largest value; those of a constant channel vary by no more
 _CHUNK_SIZE = 1024  # windows compared with the reference together
 _CHUNK_VALUES = 2**22  # of the differences from the nearest windows
@@ -86,10 +88,14 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class _Reference:
-    """Windows of one length: ``(n, channels, values)`` for each way to compare, and what they are divided by."""
+    """Windows of one length: ``(n, channels, values)`` for each way to compare, and what they are divided by.
+
+    ``known`` tells which channels, ``(channels, n)``, have no gap.
+    """
 
     size: int
     starts: Indices
+    known: NDArray[np.bool_]
     features: list[NDArray[np.float32]]
     mean: NDArray[np.float32]
     scale: NDArray[np.float32]
@@ -101,6 +107,9 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
 
     ``fit_predict(recording)`` compares a recording with itself; ``fit(known_good).predict(new)`` with another.
     ``update(chunk)`` scores a new recording as it arrives; ``finish()`` returns the scores of its end.
+
+    Missing values are interpolated. Gaps of half a window and more are no data: windows with one are not scored,
+    and a point in no other window has the score 0.
 
     Args:
         window: points of the shortest window; ``auto`` takes the dominant period, but at least 1 % (and from 32 to
@@ -165,7 +174,9 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
     def _fit_reference(self, X: Any) -> Float64:
         """Keep the windows of ``X``; return the score of its points, each stretch compared with the others."""
         check_number("false_alarm_rate", self.false_alarm_rate, "(0, 1)")
-        given = read_recording(X)
+        given = open_recording(X)
+        missing = ~np.isfinite(given.series[0].astype(np.float64))
+        given = read_recordings(given)
         recording = given.series[0]
         length = recording.shape[1]
         if length < 4 * _MIN_WINDOW:
@@ -178,8 +189,17 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         recording -= self.mean_
         recording /= self.scale_
         sizes = [size for size in (m * self.window_ for m in _MULTIPLES) if size <= length // 4] or [self.window_]
-        self._references = [self._reference(recording, size) for size in sizes]
-        self.delay_ = sizes[-1]
+        gaps = long_runs(missing, self.window_ // 2, np.zeros(len(missing), np.intp))
+        starts = {size: self._reference_starts(gaps, size) for size in sizes}
+        self._references = [
+            self._reference(recording, gaps, own, size) for size, own in starts.items() if len(own) >= _MIN_WINDOWS
+        ]
+        if not self._references:
+            raise ValueError(
+                f"too few stretches of {sizes[0]} points have no gap of {self.window_ // 2} missing values; "
+                "give a shorter window, or fill the gaps"
+            )
+        self.delay_ = self._references[-1].size
         self._stream = _Stream(self)
         return self._held_out(length)
 
@@ -219,10 +239,15 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         stream, self._stream = self._stream, _Stream(self)
         return np.asarray(stream.finish().sum(0))
 
-    def _reference(self, recording: Array, size: int) -> _Reference:
-        starts = _starts(recording.shape[1], size)
+    def _reference_starts(self, gaps: NDArray[np.bool_], size: int) -> Indices:
+        """Return where the windows that are kept begin: those with a channel without a gap."""
+        starts = _starts(gaps.shape[1], size)
+        starts = starts[_known(gaps, starts, size).any(0)]
         if len(starts) > self.max_windows:
             starts = starts[np.linspace(0, len(starts) - 1, self.max_windows).astype(np.intp)]
+        return starts
+
+    def _reference(self, recording: Array, gaps: NDArray[np.bool_], starts: Indices, size: int) -> _Reference:
         features = self._features(recording, starts, size)
         mean, scale = features[-1].mean(0), features[-1].std(0)
         scale[scale <= _ROUNDING * np.abs(mean).max()] = 1
@@ -230,7 +255,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
             features[-1] = (features[-1] - mean) / scale
         overlapping = np.abs(starts[:, None] - starts) < size
         units = [float(_distances(part, part, overlapping).sum(1).mean()) or 1.0 for part in features]
-        return _Reference(size, starts, features, mean, scale, units)
+        return _Reference(size, starts, _known(gaps, starts, size), features, mean, scale, units)
 
     def _held_out(self, length: int) -> Float64:
         """Score every stretch of the reference by the others."""
@@ -241,13 +266,14 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
             excluded |= np.abs(reference.starts[:, None] - reference.starts) < reference.size
             scores = np.mean(
                 [
-                    _distances(part, part, excluded).sum(1) / unit
+                    (_distances(part, part, excluded) * reference.known.T).sum(1) / unit
                     for part, unit in zip(reference.features, reference.units, strict=True)
                 ],
                 axis=0,
             )
             sums = np.zeros((2, length))
-            add_windows(sums, scores[None], reference.starts, reference.starts + reference.size)
+            rows = np.stack([scores, np.ones(len(scores))])
+            add_windows(sums, rows, reference.starts, reference.starts + reference.size)
             points += _means(sums)[0]
         return points / len(self._references)
 
@@ -261,6 +287,8 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         total = 0.0
         for reference in self._references:
             quarter = (reference.starts + reference.size // 2) * _QUARTERS // length
+            if len(np.unique(quarter)) < _QUARTERS:  # one of them is a gap
+                continue
             for part, unit in zip(reference.features, reference.units, strict=True):
                 means = [part[quarter == index].mean(0, dtype=np.float64).ravel() for index in range(_QUARTERS)]
                 steps = np.diff(means, axis=0)
@@ -355,10 +383,12 @@ class _Stream:
         received: points that arrived and are filled.
         first: the point with which ``values`` and ``sums`` begin.
         values: standardised points whose scores are incomplete, ``(channels, n)``.
-        sums: for each window length, the summed scores of each channel and the number of windows, per point.
+        gaps: which of them are in a gap.
+        sums: for each window length, the summed scores of each channel, and of how many windows, per point.
         n_windows: windows of each length already scored.
         pending: points from the start of a gap that has not ended yet.
         last: the last filled point, from which a gap is interpolated.
+        n_missing: how many filled points directly before ``pending`` are missing in each channel.
     """
 
     def __init__(self, scanner: NuTimeScanner, *, itself: bool = False) -> None:
@@ -367,15 +397,17 @@ class _Stream:
         channels = scanner.n_channels_in_
         self.received = self.first = 0
         self.values = np.empty((channels, 0))
-        self.sums = [np.zeros((channels + 1, 0)) for _ in self.references]
+        self.gaps = np.empty((channels, 0), bool)
+        self.sums = [np.zeros((2 * channels, 0)) for _ in self.references]
         self.n_windows = [0] * len(self.references)
         self.pending = self.last = np.empty((channels, 0))
+        self.n_missing = np.zeros(channels, np.intp)
 
     def update(self, chunk: NDArray[Any]) -> Float64:
         """Return the scores of the points that are complete, ``(channels, n)``."""
         if len(chunk) != len(self.values):
             raise ValueError(f"the recording has {len(chunk)} channel(s), the reference has {len(self.values)}")
-        self._append(self._fill(chunk.astype(np.float64)))
+        self._append(*self._fill(chunk.astype(np.float64)))
         for index, reference in enumerate(self.references):
             self._score(
                 index, _regular_starts(self.n_windows[index], self.received - reference.size, reference.size)
@@ -384,7 +416,7 @@ class _Stream:
 
     def finish(self) -> Float64:
         """Return the scores of the remaining points, after a last window of each length that ends with them."""
-        self._append(self._fill(self.pending[:, :0], end=True))
+        self._append(*self._fill(self.pending[:, :0], end=True))
         if 0 < self.received < self.scanner.window_:
             window = self.scanner.window_
             raise ValueError(f"the recording has {self.received} points, fewer than one window of {window}")
@@ -396,12 +428,13 @@ class _Stream:
             self._score(index, starts)
         return self._take(self.received)
 
-    def _fill(self, chunk: Float64, *, end: bool = False) -> Float64:
-        """Return the points up to the last known value, interpolated; at the end, all of them."""
+    def _fill(self, chunk: Float64, *, end: bool = False) -> tuple[Float64, NDArray[np.bool_]]:
+        """Return the points up to the last known value, interpolated, and which are in a gap; at the end, all."""
         points: Float64 = np.concatenate([self.pending, chunk], 1)
         if np.isinf(points).any():
             raise ValueError("infinite value; expected finite numbers, NaN where a value is missing")
         known = ~np.isnan(points)
+        gaps = long_runs(~known, self.scanner.window_ // 2, self.n_missing)
         if known.all():
             ready = points.shape[1]
         else:
@@ -415,12 +448,16 @@ class _Stream:
                 elif end:
                     raise ValueError(f"channel {channel} has only NaN; expected at least one value")
         self.pending = points[:, ready:]
-        self.last = points[:, :ready][:, -1:] if ready else self.last
-        return points[:, :ready]
+        if ready:
+            self.last = points[:, ready - 1 : ready]
+            since = np.where(known[:, :ready], np.arange(1, ready + 1), 0).max(1)
+            self.n_missing = ready - since + self.n_missing * (since == 0)
+        return points[:, :ready], gaps[:, :ready]
 
-    def _append(self, points: Float64) -> None:
+    def _append(self, points: Float64, gaps: NDArray[np.bool_]) -> None:
         points = np.clip((points - self.scanner.mean_) / self.scanner.scale_, -_MAX_DEVIATION, _MAX_DEVIATION)
         self.values = np.concatenate([self.values, points], 1)
+        self.gaps = np.concatenate([self.gaps, gaps], 1)
         self.sums = [np.pad(sums, ((0, 0), (0, points.shape[1]))) for sums in self.sums]
         self.received += points.shape[1]
 
@@ -431,15 +468,18 @@ class _Stream:
             part = starts[begin : begin + _CHUNK_SIZE]
             scores = self.scanner._compare(self.values, self.first, part, reference, itself=self.itself)
             local = part - self.first
-            add_windows(self.sums[index], scores, local, local + reference.size)
+            known = _known(self.gaps, local, reference.size)
+            add_windows(self.sums[index], np.concatenate([scores * known, known]), local, local + reference.size)
 
     def _take(self, end: int) -> Float64:
         """Return the scores of points before ``end``, and forget these points."""
         count = max(0, end - self.first)
         used = [sums[:, :count] for sums, n_windows in zip(self.sums, self.n_windows, strict=True) if n_windows]
-        scores: Float64 = np.mean([_means(sums) for sums in used], 0) if count else self.values[:, :0]
+        means = [_means(sums) for sums in used]
+        n_sizes = np.sum(np.isfinite(means), 0)
+        scores: Float64 = np.nansum(means, 0) / np.maximum(n_sizes, 1) if count else self.values[:, :0]
         self.first += count
-        self.values = self.values[:, count:]
+        self.values, self.gaps = self.values[:, count:], self.gaps[:, count:]
         self.sums = [sums[:, count:] for sums in self.sums]
         return scores
 
@@ -489,6 +529,13 @@ def _distances(
 
 
 def _means(sums: Float64) -> Float64:
-    """Return the mean score over the windows that contain each point; NaN where none does."""
-    count = np.rint(sums[-1])
-    return np.where(count > 0, sums[:-1] / np.maximum(count, 1), np.nan)
+    """Return the mean scores over the windows that contain each point; NaN where none does."""
+    scores, counts = np.split(sums, 2)
+    counts = np.rint(counts)
+    return np.where(counts > 0, scores / np.maximum(counts, 1), np.nan)
+
+
+def _known(gaps: NDArray[np.bool_], starts: Indices, size: int) -> NDArray[np.bool_]:
+    """Return which channels of each window have no gap, ``(channels, n)``."""
+    before = np.pad(gaps.cumsum(1), ((0, 0), (1, 0)))
+    return np.asarray(before[:, starts + size] == before[:, starts])

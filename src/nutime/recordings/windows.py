@@ -211,9 +211,22 @@ def embedded_size(encoder: NuTime) -> int:
     return pooled_size(encoder.config, _POOL)
 
 
-def add_windows(sums: Float64, scores: Float64, starts: Indices, ends: Indices) -> None:
-    """Add the scores ``(rows, n)`` of windows, and in a last row their number, to the points they contain."""
+def add_windows(sums: Float64, rows: NDArray[Any], starts: Indices, ends: Indices) -> None:
+    """Add the values ``(rows, n)`` of windows to all points that they contain."""
     length = sums.shape[1]
-    rows = np.vstack([scores, np.ones(len(starts))])
     steps = [np.bincount(starts, row, length + 1) - np.bincount(ends, row, length + 1) for row in rows]
     sums += np.cumsum(steps, axis=1)[:, :length]
+
+
+def long_runs(flags: NDArray[np.bool_], shortest: int, before: Indices) -> NDArray[np.bool_]:
+    """Return which points of each channel are in a run of at least ``shortest`` flags.
+
+    ``before`` counts the flags directly before the first point of each channel.
+    """
+    runs = np.zeros(flags.shape)
+    for channel, own in enumerate(flags):
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], own, [False]])))
+        starts, ends = edges[::2], edges[1::2]
+        is_long = ends - starts + before[channel] * (starts == 0) >= shortest
+        add_windows(runs[channel : channel + 1], np.ones((1, int(is_long.sum()))), starts[is_long], ends[is_long])
+    return runs > 0
