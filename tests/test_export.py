@@ -487,6 +487,11 @@ def refusal(*arguments, **options):
     return str(caught.value)
 
 
+def test_a_detector_is_not_quantized(encoder, tmp_path):
+    detector = NuTimeDetector(encoder=encoder).fit(walks(6, 1, 50))
+    assert refusal(detector, tmp_path / "m.onnx", quantize=True).endswith("export it without quantize")
+
+
 def test_an_unknown_pool_is_refused(encoder, tmp_path):
     assert "pool must be one of cls, mean" in refusal(encoder, tmp_path / "m.onnx", pool="max")
 

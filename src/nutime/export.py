@@ -74,12 +74,18 @@ def export_onnx(
         pool: of an encoder, as in :meth:`nutime.NuTime.embed`; an estimator has that of its fit.
         length: of an encoder, likewise.
         quantize: whether to store the layers of the network as 8-bit integers: a smaller and faster file for
-            onnxruntime alone, whose embeddings differ by about 1 %.
+            onnxruntime alone, whose embeddings differ by about 1 %. Not for a detector, which has to recognise
+            its training series.
     """
     needed = ("onnx", "onnxscript", "onnxruntime")[: 3 if quantize else 2]
     if not all(map(find_spec, needed)):
         raise ValueError(f"export needs {' and '.join(needed)}; install them with: pip install 'nutime[onnx]'")
     plan = plan_export(model, pool, length)
+    if quantize and "anomaly_score" in plan.outputs:
+        raise ValueError(
+            "a detector leaves the comparison of a training series with itself out, and would not recognise it by "
+            "its quantised embedding; export it without quantize"
+        )
     metadata = {
         "nutime": own_version(),
         "contract": CONTRACT,

@@ -895,8 +895,9 @@ def test_a_column_with_what_the_model_predicts_is_not_read_as_values(nutime, num
     assert nutime("fit", numbers, "-o", model, "--target", "speed", *options).code == 0
     full = tmp_path / "full.csv"
     full.write_text("\n".join(numbers.read_text().splitlines()[:30]) + "\n")
-    done = nutime("predict", model, full, "-o", tmp_path / "out.csv", "--id", "patient")
-    assert "column 'speed' holds what the model predicts; give --label speed" in done.refusal
+    for command in ("predict", "explain"):
+        done = nutime(command, model, full, "-o", tmp_path / "out.csv", "--id", "patient")
+        assert "column 'speed' holds what the model predicts; give --label speed" in done.refusal
 
 
 def test_the_labels_of_a_file_without_columns_are_numbers_with_target_label(nutime, weights, tmp_path):

@@ -43,9 +43,9 @@ def port():
 
 
 @pytest.fixture
-def served(encoder, make_waves, tmp_path, port):
+def served(request, encoder, make_waves, tmp_path, port):
     """Serve a session about waves in this process; return the session, the true labels and the address."""
-    collection = make_waves(60)
+    collection = make_waves(60, channels=getattr(request, "param", 1))
     embedded = EmbeddedSeries.embed(SeriesSet(collection.series, ids=collection.ids), encoder, "upper")
     session = Session(embedded, LabelLog(tmp_path / "waves.labels.jsonl", embedded.series))
     with serving(build_label_app(session, "waves.csv"), port) as address:
@@ -151,6 +151,55 @@ def test_undo_shows_the_series_again_also_after_a_reload(visit, served):
     tab.keyboard.press("Control+z")
     labelled(tab, 2)
     assert shown(tab) == series[-1]
+
+
+def test_undo_by_keys_leaves_the_keys_to_the_page_after_a_class_was_typed(visit, served):
+    tab = visit()
+    (series,) = label_by_keyboard(tab, served[1], 1)
+    tab.keyboard.press("Control+z")
+    labelled(tab, 0)
+    assert shown(tab) == series
+    tab.keyboard.type("-1")
+    tab.keyboard.press("Enter")
+    labelled(tab, 1)
+    assert served[0].state.labels == {series: "-1"}
+
+
+def test_keys_mean_the_same_after_the_mouse_was_used(visit, served):
+    tab = visit()
+    label_by_keyboard(tab, served[1], 3)
+    tab.click("text=Undo")
+    labelled(tab, 2)
+    series = shown(tab)
+    tab.keyboard.press("Space")
+    tab.wait_for_function(f"() => document.getElementById('shown').dataset.series !== '{series}'")
+    labelled(tab, 2)
+    tab.click("#colour >> text=prediction")
+    tab.keyboard.press("1")
+    labelled(tab, 3)
+
+
+@pytest.mark.parametrize("served", [2], indirect=True)
+def test_keys_label_after_a_channel_was_chosen(visit, served):
+    tab = visit()
+    label_by_keyboard(tab, served[1], 1)
+    tab.click("#channel")
+    tab.click(".dash-dropdown-options >> text=channel 1")
+    text(tab, "#channel", "channel 1")
+    for count in (2, 3):
+        shown(tab)
+        tab.keyboard.press("1")
+        labelled(tab, count)
+
+
+def test_a_class_named_by_a_digit_has_its_key(visit, served):
+    served[0].label([0], "0")
+    served[0].label([1], "1")
+    tab = visit()
+    series = shown(tab)
+    tab.keyboard.press("1")
+    labelled(tab, 3)
+    assert served[0].state.labels[series] == "1"
 
 
 def test_shift_and_a_key_label_all_similar_series(visit, served):

@@ -34,7 +34,7 @@ from nutime.cli.options import (
     reads_series,
 )
 from nutime.cli.progress import progress_bars
-from nutime.cli.shared import check_model, check_outputs, errors_about, load_encoder
+from nutime.cli.shared import check_model, check_outputs, check_target, errors_about, load_encoder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -279,9 +279,7 @@ def predict(
         if not isinstance(estimator, NuTimeRegressor):
             raise typer.BadParameter(f"{model} predicts no numbers", param_hint="--interval")
         estimator.interval_half_width(interval)  # raises if there are too few series for it
-    target = getattr(estimator, "target_name_", None)
-    if target in [*(first.data.channel_names or []), *(first.data.feature_names or [])]:
-        raise ValueError(f"{source}: column {target!r} holds what the model predicts; give --label {target}")
+    check_target(estimator, source, first.data)
     options = {"interval": interval, "reject_below": reject_below or 0}
     document, page = _apply(estimator, series, chunks, out, ray, **options)
     summaries.show({**document, "model": model}, page, as_json, out)

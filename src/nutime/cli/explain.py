@@ -9,7 +9,7 @@ import typer
 
 from nutime.cli.options import AsJson, Device, Input, Output, reads_series
 from nutime.cli.progress import progress_bars
-from nutime.cli.shared import check_model, check_outputs, errors_about
+from nutime.cli.shared import check_model, check_outputs, check_target, errors_about
 
 if TYPE_CHECKING:
     from nutime.batch.results import Results
@@ -64,6 +64,7 @@ def explain(
     estimator = storage.load(model, usable_device(device))
     if not hasattr(estimator, "explain"):
         raise ValueError(f"{model}: holds a {type(estimator).__name__}, which does not explain its results")
+    check_target(estimator, source, data.data)
     columns_in = getattr(estimator, "feature_names_in_", None)
     if columns_in is not None and data.data.feature_names not in (None, list(columns_in)):
         raise ValueError(

@@ -12,6 +12,7 @@ import typer
 if TYPE_CHECKING:
     from nutime import NuTime
     from nutime.batch.source import SourceOptions
+    from nutime.data.series import SeriesSet
 
 
 def check_outputs(
@@ -36,6 +37,13 @@ def check_model(folder: str) -> None:
     """Refuse a folder that is not a saved estimator, before any work is done."""
     if not Path(folder, "estimator.json").is_file():
         raise ValueError(f"{folder}: is not a folder saved by nutime fit, cluster or detect (no estimator.json)")
+
+
+def check_target(estimator: object, source: str, series: SeriesSet) -> None:
+    """Refuse series among whose values is the column that a regressor predicts."""
+    target = getattr(estimator, "target_name_", None)
+    if target in [*(series.channel_names or []), *(series.feature_names or [])]:
+        raise ValueError(f"{source}: column {target!r} holds what the model predicts; give --label {target}")
 
 
 def load_encoder(weights: str, device: str | None) -> NuTime:

@@ -20,10 +20,10 @@ from nutime.explore.page import new_app
 from nutime.explore.state import Collection
 from nutime.labelling.session import SUGGESTIONS, Session, State
 
-KEYS = 9
+KEYS = tuple("123456789")
 _POLL_MS = 1500
 _HELP = (
-    "Keys: 1–9 class · Shift 1–9 all similar series · 0 no class · letters a new class, then Enter · "
+    "Keys: 1–9 class · Shift 1–9 all similar series · 0 no class · text a new class, then Enter · "
     "Space another suggestion · Ctrl Z undo"
 )
 _STABLE = "The last labels changed almost no prediction: more would hardly help. Space shows a series anyway."
@@ -72,7 +72,8 @@ def _layout(session: Session, name: str) -> html.Div:
                         [
                             html.H2(id="shown"),
                             html.Div(
-                                dcc.Dropdown(channels, 0, id="channel", clearable=False),
+                                # Searchable, it would take all keys after the first.
+                                dcc.Dropdown(channels, 0, id="channel", clearable=False, searchable=False),
                                 id="channels",
                                 hidden=len(channels) == 1,
                             ),
@@ -230,7 +231,7 @@ def _show(app: Dash, session: Session) -> None:
             str(view["at"]),
             _facts(session, series),
             figure,
-            [_class_button(state, rank, name) for rank, name in enumerate(state.classes, 1)],
+            [_class_button(state, *item) for item in _keys(state.classes).items()],
             _lists(session, series, channel),
             session.space.points[[series], :2].tolist(),
         )
@@ -239,8 +240,13 @@ def _show(app: Dash, session: Session) -> None:
     app.clientside_callback(ring, Input("marks", "data"))  # type: ignore[no-untyped-call]
 
 
-def _class_button(state: State, rank: int, name: str) -> html.Button:
-    key = str(rank) if rank <= KEYS else ""
+def _keys(classes: list[str]) -> dict[str, str]:
+    """Return the key of each class: its own name if that is a key, else the next one that is free, or none."""
+    free = iter([key for key in KEYS if key not in classes])
+    return {name: name if name in KEYS else next(free, "") for name in classes}
+
+
+def _class_button(state: State, name: str, key: str) -> html.Button:
     count = sum(label == name for label in state.labels.values())
     content: list[Any] = [html.Kbd(key), f"{name} ", html.Span(f"{count}", className="hint")]
     return html.Button(content, type="button", **_action("label", label=name, key=key))

@@ -21,9 +21,10 @@ window.dash_clientside.labelling = {
   },
 };
 
-document.addEventListener("click", ({ target }) => {
-  const button = target.closest?.("[data-action]");
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("[data-action]");
   if (!button) return;
+  if (event.detail) button.blur(); // by mouse: Space is for the next suggestion, not for the button again
   const { action, label, show } = button.dataset;
   act({ kind: action, ...(label && { label }), ...(show && { series: Number(show) }) });
 });
@@ -36,9 +37,11 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" || event.key === "Escape") typed.blur();
     return;
   }
-  if (event.target.matches?.("input, textarea, select") || event.altKey || event.repeat) return;
+  if (event.target.matches?.("input:not(#colour *), textarea, select") || event.altKey || event.repeat) return;
   if (event.ctrlKey || event.metaKey) {
-    if (event.key === "z") act({ kind: "undo" });
+    if (event.key !== "z") return;
+    event.preventDefault(); // the browser would undo what was typed, and move the keys there
+    act({ kind: "undo" });
     return;
   }
   const digit = /^(?:Digit|Numpad)([0-9])$/.exec(event.code)?.[1];
@@ -50,7 +53,7 @@ document.addEventListener("keydown", (event) => {
   } else if (event.key === " " && !event.target.matches?.("button")) {
     event.preventDefault(); // the page would scroll
     act({ kind: "skip" });
-  } else if (event.key.length === 1 && /\p{L}/u.test(event.key)) {
+  } else if (event.key.length === 1 && event.key !== " ") {
     typed.focus(); // the key goes there
   }
 });
