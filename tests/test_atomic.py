@@ -68,6 +68,15 @@ def test_the_current_folder_is_never_replaced(tmp_path, monkeypatch, name):
     assert os.path.samefile(tmp_path, ".")
 
 
+def test_a_folder_is_written_from_a_current_folder_that_is_deleted(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with replace_folder(tmp_path / "model") as fresh:
+        (fresh / "a").touch()
+    assert (tmp_path / "model" / "a").exists()
+
+
 def test_other_files_of_a_replaced_folder_go_where_they_are_not_kept(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "old").write_text("old")

@@ -59,8 +59,9 @@ def replace_folder(folder: str | Path, *, keep: bool = True) -> Iterator[Path]:
     folder = Path(folder).resolve()
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder}: is a file; name a folder")
-    if Path.cwd().is_relative_to(folder):
-        raise ValueError(f"{folder}: is the current folder or holds it; name a new folder")
+    with suppress(FileNotFoundError):  # the current folder is deleted
+        if Path.cwd().is_relative_to(folder):
+            raise ValueError(f"{folder}: is the current folder or holds it; name a new folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _scratch(folder) as scratch:
         fresh = scratch / "new"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from nutime.data.names import quoted
 
 #: More than any document of ours: half a million labels fit.
 MAX_BYTES = 2**24
@@ -33,6 +36,11 @@ def part_of(folder: Path, name: str, document: dict[str, Any] | None = None) -> 
     home = folder.resolve()
     if home.parent.name == "snapshots":  # the hub's cache, whose files are links to ../../blobs
         home = home.parents[1]
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: no such folder")
+    if not path.exists():
+        present = quoted(sorted(os.listdir(folder))) or "nothing"
+        raise ValueError(f"{path}: no such file; the folder holds {present}")
     if not path.is_file() or not path.resolve().is_relative_to(home):
         raise ValueError(f"{path}: not a file, or a link out of the folder of the model")
     stated = (document or {}).get(_CHECKSUMS)

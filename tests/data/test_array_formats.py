@@ -41,6 +41,20 @@ def test_npz_other_sets_are_read_too(tmp_path):
     assert len(values_of(tmp_path / "set.npz")) == 2
 
 
+def test_npz_ids_are_read(tmp_path):
+    np.savez(tmp_path / "set.npz", X=np.ones((2, 3)), ids=["b", "a"])
+    assert read_file(tmp_path / "set.npz").ids == ["b", "a"]
+    X = np.ones((1, 3))
+    np.savez(tmp_path / "set.npz", X_train=X, ids_train=[7], X_test=X, ids_test=[8])
+    assert read_file(tmp_path / "set.npz").ids == ["7", "8"]
+
+
+def test_npz_arrays_left_out_are_noted(tmp_path):
+    np.savez(tmp_path / "set.npz", X=np.ones((2, 3)), subject=np.arange(2))
+    (note,) = read_file(tmp_path / "set.npz").notes
+    assert note.endswith("set.npz: left out 'subject'; the labels of X are named y, its ids ids")
+
+
 @pytest.mark.parametrize(
     ("y", "labels"),
     [
@@ -69,6 +83,11 @@ def test_series_of_a_set_without_labels_are_unlabelled(tmp_path):
         ({"X": np.ones((2, 3)), "y": np.array(["a", None])}, "y: holds pickled Python objects"),
         ({"X": np.ones((2, 3)), "y": np.arange(3)}, "X: has 2 series but the labels have shape (3,)"),
         ({"X": np.ones((2, 3)), "y": np.eye(2)}, "X: has 2 series but the labels have shape (2, 2)"),
+        ({"X": np.ones((2, 3)), "y_train": np.arange(2)}, "y_train: has no array of series"),
+        ({"X_train": np.ones((2, 3)), "ids": np.arange(2)}, "ids: has no array of series of"),
+        ({"X_a": np.ones((1, 3)), "X_b": np.ones((1, 3)), "ids_b": [1]}, "has ids_b but no ids_a; give"),
+        ({"X": np.ones((2, 3)), "ids": np.arange(3)}, "ids: has dtype int64, shape (3,); expected 2 texts or"),
+        ({"X": np.ones((2, 3)), "ids": ["a", ""]}, "ids: the id of a series is missing"),
         ({"X": np.ones((2, 3)), "y": np.ones(2, complex)}, "X: labels of dtype complex128"),
         ({"X": np.ones(3)}, "X: has shape (3,), expected (n, length) or (n, channels, length)"),
         ({"X": np.ones((1, 1, 1, 1))}, "X: has shape (1, 1, 1, 1), expected"),

@@ -219,6 +219,26 @@ def test_an_index_of_dates_makes_a_frame_one_series(index):
     np.testing.assert_array_equal(series, [[0, 1, 2, 3], [1, 1, 1, 1]])
 
 
+def test_an_index_of_dates_as_text_holds_times():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"v": [1.0, 2.0, 4.0]}, index=["2024-01-01", "2024-01-02", "2024-01-04"])
+    for one in (frame, frame["v"]):
+        (series,) = as_series(one)
+        assert series.tolist() == [[1, 2, 3, 4]]
+    nested = pd.DataFrame({"v": [[1.0, 2.0], [3.0, 4.0]]}, index=frame.index[:2])
+    assert len(as_series(nested)) == 2
+
+
+def test_the_times_of_nested_series_count():
+    pd = pytest.importorskip("pandas")
+    cell = pd.Series([1.0, 2.0, 4.0], pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-04"]))
+    found = read_input(pd.DataFrame({"a": [cell, cell], "b": [cell, cell]}))
+    assert [series.tolist() for series in found.series] == [[[1, 2, 3, 4]] * 2] * 2
+    assert len(found.times[0]) == 4
+    for other in (cell[:2], cell.to_numpy()):
+        assert refusal(pd.DataFrame({"a": [cell], "b": [other]})).startswith("series 0: its cells differ in their")
+
+
 def test_a_frame_with_times_is_one_series_and_with_ids_one_per_id(frame_of):
     columns = {"Time": [0, 1, 0, 1], "x": [1.0, 2.0, 3.0, 4.0]}
     given = read_input(frame_of({"series_id": ["p", "p", "q", "q"], **columns}))

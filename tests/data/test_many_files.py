@@ -124,6 +124,15 @@ def test_what_is_wrong_in_a_folder_is_one_line_with_the_file(folder, files, mess
     assert "\n" not in str(caught.value)
 
 
+def test_series_in_subfolders_are_not_left_out(folder):
+    (folder / "deep").mkdir()
+    assert read_file(folder).ids == ["a", "b"]
+    write(folder / "deep" / "c.csv", RECORDING)
+    reason = f" has series in subfolders, as {folder}/deep/c.csv; choose by a pattern: '{folder}/**/*.csv'"
+    assert refusal(folder) == reason
+    assert read_file(f"{folder}/**/*.csv").ids == ["a", "b", "c"]
+
+
 def test_no_files_or_another_format_are_refused(folder):
     assert "no files of series" in refusal(f"{folder}/*.parquet")
     write(folder / "notes.md", "")

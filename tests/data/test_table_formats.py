@@ -197,7 +197,7 @@ def test_csv_row_that_counts_is_a_series_if_it_is_the_only_one(tmp_path):
         ('label,t0\n"a,1\nb,2\n', "3: unexpected end of data"),
         ('label,t0\n"a\nb",2\n', "3: a quoted cell runs over several lines"),
         ("label,t0\n", " holds no series"),
-        ("walk\n", "1: 'walk' is not a number"),
+        ("walk\n", " holds no series"),
         ("1,1e999\n", "1: holds an infinite value"),
         ("0,5;1\n0.5;1\n", "2: has decimal commas and decimal points"),
         ("1.234,5;1\n", "1: point 1: '5;1' is not a number"),
@@ -474,3 +474,8 @@ def test_a_recording_has_the_times_of_an_index_without_a_name(tmp_path, suffix):
 def test_an_error_in_a_table_with_an_unnamed_index_names_its_line(tmp_path):
     assert refusal(write(tmp_path / "header.csv", ",x,y\ns0,1,2\n")).startswith("1: ")
     assert refusal(write(tmp_path / "row.csv", ",t0,t1\ns0,1,one\ns1,1,2\n")).startswith("2: ")
+
+
+def test_a_named_column_alone_is_one_recording(tmp_path):
+    (record,) = read_records(write(tmp_path / "one.csv", "x\n1\n2\n4\n"))
+    assert (record.values.tolist(), record.channel_names) == ([[1, 2, 4]], ["x"])

@@ -97,6 +97,37 @@ def test_huge_weights_act_like_a_weak_penalty(classifier):
     weak = clone(classifier).set_params(C=1e30).fit(X, y).predict_proba(X)
     heavy = classifier.fit(X, y, sample_weight=np.full(len(y), 1e30)).predict_proba(X)
     np.testing.assert_array_equal(heavy, weak)
+    classifier.set_params(class_weight=dict.fromkeys(np.unique(y), 1e30))
+    np.testing.assert_array_equal(classifier.fit(X, y).predict_proba(X), weak)
+    classifier.set_params(class_weight=dict.fromkeys(np.unique(y), 1e300))
+    huge = classifier.fit(X, y, sample_weight=np.full(len(y), 1e300)).predict_proba(X)
+    np.testing.assert_array_equal(huge.argmax(1), weak.argmax(1))
+
+
+def test_class_weights_may_name_a_label_of_weight_0(classifier):
+    X, y = waves()
+    y[0] = 7
+    classifier.set_params(class_weight={0: 1, 1: 2, 7: 3}).fit(X, y, sample_weight=y != 7)
+    assert 7 not in classifier.classes_
+
+
+@pytest.mark.parametrize(
+    ("names", "dtype", "kind"),
+    [([3, 4], "Int64", "i"), ([False, True], "boolean", "b"), (["a", "b"], "string", "O")],
+)
+def test_labels_of_pandas_that_may_be_missing_keep_their_type(classifier, names, dtype, kind):
+    X, y = waves()
+    labels = pd.Series([names[code] for code in y], dtype=dtype)
+    for _ in range(2):
+        classifier.fit(X, labels)
+        assert (classifier.classes_.tolist(), classifier.classes_.dtype.kind) == (names, kind)
+        assert classifier.score(X, labels) == 1
+        labels[0] = pd.NA
+
+
+def test_labels_of_bytes_are_refused(classifier):
+    X, y = waves()
+    assert refusal(classifier.fit, X, y.astype("S")).startswith("y holds bytes; expected text or numbers")
 
 
 def test_balanced_weights_equal_the_dict_that_balances(classifier):

@@ -155,6 +155,13 @@ def test_the_device_is_not_saved(estimator, tmp_path):
 # ---- what is refused ----------------------------------------------------------------------------------
 
 
+def test_a_folder_that_is_missing_or_holds_something_else_is_named(saved, tmp_path):
+    with pytest.raises(ValueError, match=r"nope: no such folder"):
+        storage.load(tmp_path / "nope")
+    with pytest.raises(ValueError, match=r"config\.json: no such file; the folder holds 'encoder', 'estimator"):
+        NuTime.from_pretrained(saved)
+
+
 def test_a_class_refuses_another_kind(saved):
     assert refusal(NuTimeClusterer.load, saved) == f"{saved}: holds a NuTimeClassifier, not a NuTimeClusterer"
 
@@ -198,7 +205,7 @@ def test_a_cut_file_is_refused_by_name(copy, name, keep):
 @pytest.mark.parametrize("name", ["estimator.json", "estimator.safetensors", "encoder/config.json"])
 def test_a_missing_file_is_refused_by_name(copy, name):
     (copy / name).unlink()
-    assert refusal(storage.load, copy).startswith(f"{copy / name}: not ")
+    assert refusal(storage.load, copy).startswith(f"{copy / name}: no such file")
 
 
 def test_arrays_of_another_estimator_are_refused(encoder, copy, tmp_path):

@@ -217,6 +217,11 @@ def test_text_among_the_values_is_refused_also_beside_names(models):
     assert_refused(response, 422, "numbers and null only")
 
 
+def test_true_and_false_are_no_numbers(models):
+    response = models.post("/models/wear/predict", json={"series": [[[1.0, True], [2.0, 3.0]]]})
+    assert_refused(response, 422, "numbers and null only")
+
+
 # ---- several models -----------------------------------------------------------------------------------
 
 

@@ -4,11 +4,11 @@ None of these libraries is imported; their objects are recognised by their attri
 
 * *wide*: one series per row, one column per point;
 * *nested*: one series per row, one column per channel, whose cells hold the values;
-* *long*: one row per point in time, one column per channel. A pandas index of dates, an index of several levels
-  (ids, then time), a column of dates or a column named time, timestamp, datetime or date makes a frame long,
-  unless the axis of its columns is named so, as after a pivot. Rows with the same id (a level of the index, an
-  index named id that repeats, or a column named id, series or series_id) are one series; without ids the frame
-  is a single recording.
+* *long*: one row per point in time, one column per channel. A pandas index of dates, also as text, an
+  index of several levels (ids, then time), a column of dates or a column named time, timestamp, datetime or date
+  makes a frame long, unless the axis of its columns is named so, as after a pivot. Rows with the same id (a level
+  of the index, an index named id that repeats, or a column named id, series or series_id) are one series; without
+  ids the frame is a single recording.
 
 Each frame of a list or a dict, and each group of a ``groupby``, is one series with time along its rows. Of an
 xarray object the names of the dimensions decide (:data:`DIMENSIONS`).
@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.names import ID_NAMES, INDEX_COLUMN, LABEL_NAMES, TIME_NAMES, name_order, quoted
-from nutime.data.timeline import TimeReport, Times, is_missing, parse_times, to_grid
+from nutime.data.timeline import TimeReport, Times, is_missing, parse_time, parse_times, to_grid
 
 EXPECTED = (
     "expected an array (n, length) or (n, channels, length), a list of (length,) or (channels, length) "
@@ -123,7 +124,7 @@ def read_frame(frame: Any, freq: str | float | None = None) -> RawSeries:
         return _read_long(table, freq)
     table.refuse(LABEL_NAMES, _LABELS)
     if nested := [name for name in table.names if table.is_nested(name)]:
-        return _read_nested(table, nested)
+        return _read_nested(table, nested, freq)
     table.refuse(ID_NAMES, "ids, not points; give the frame without it")
     if len({name[:-1] for name in table.names if isinstance(name, tuple)}) > 1:
         raise ValueError("the columns have levels, perhaps channel and time; give one row per point: X.stack()")
@@ -285,11 +286,21 @@ def _as_times(time: Any, report: TimeReport) -> Times:
 
 def has_time_index(item: Any) -> bool:
     """Whether an object is a pandas Series indexed by time."""
-    return hasattr(item, "iloc") and item.ndim == 1 and _is_temporal(item.index)
+    return hasattr(item, "iloc") and item.ndim == 1 and (_is_temporal(item.index) or _holds_date_texts(item.index))
 
 
 def _is_temporal(index: Any) -> bool:
     return type(index).__name__ in ("DatetimeIndex", "PeriodIndex", "TimedeltaIndex")
+
+
+def _holds_date_texts(index: Any) -> bool:
+    """Whether an index holds dates as text; the first decides."""
+    if not len(index) or not isinstance(index[0], str):
+        return False
+    try:
+        return isinstance(parse_time(index[0], day_first=True), datetime)
+    except ValueError:
+        return False
 
 
 def _index_times(index: Any, report: TimeReport) -> Times:
@@ -324,6 +335,8 @@ class _Table:
     def _read_index(self, index: Any) -> None:
         levels = [index.get_level_values(level) for level in range(index.nlevels)]
         timed = [i for i, level in enumerate(levels) if _is_temporal(level) or _means(level.name, TIME_NAMES)]
+        if _holds_date_texts(index) and not (timed or _means(index.name, ID_NAMES) or holds_series(self.frame)):
+            timed = [0]
         if timed or (index.nlevels > 1 and self.time is None):
             self.index_time = levels.pop(timed[-1] if timed else -1)
         elif index.nlevels > 1 and index.is_unique:  # the last level numbers the rows, as concat with keys does
@@ -469,16 +482,25 @@ def _read_recording(frame: Any, freq: str | float | None, report: TimeReport) ->
     return RawSeries([values], channel_names=names, ids=ids[:1] if ids else None, times=grids)
 
 
-def _read_nested(table: _Table, nested: list[Any]) -> RawSeries:
+def _read_nested(table: _Table, nested: list[Any], freq: str | float | None) -> RawSeries:
     for name in table.names:
         if name not in nested and name != table.id:
             raise ValueError(
                 f"column {name!r} holds single values beside columns of series; give the frame without it"
             )
     columns = [table.column(name) for name in nested]
-    rows = [[as_array(cell) for cell in cells] for cells in zip(*columns, strict=True)]
+    cells = list(zip(*columns, strict=True))
+    rows = [[as_array(cell) for cell in row] for row in cells]
     ids = table.ids() if table.id is not None else None
-    return RawSeries(rows, channel_names=list(map(str, nested)), ids=ids)
+    raw = RawSeries(rows, channel_names=list(map(str, nested)), ids=ids)
+    if any(has_time_index(cell) for row in cells for cell in row):
+        for number, row in enumerate(cells):
+            if not all(has_time_index(cell) and cell.index.equals(row[0].index) for cell in row):
+                raise ValueError(
+                    f"series {number}: its cells differ in their times; give a list of frames, one per series"
+                )
+        _put_on_grid(raw, [_index_times(row[0].index, raw.report) for row in cells], freq)
+    return raw
 
 
 def read_mapping(X: Mapping[Any, Any], freq: str | float | None = None) -> RawSeries:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -137,13 +138,17 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
             _log.warning("%d of %d series have no label and are left out", (~labelled).sum(), len(labels))
         used = np.flatnonzero(labelled & (weights > 0))
         given, weights = take(given, used), weights[used]
-        classes, targets = _encode(labels[used])
-        class_weight = _class_weights(self.class_weight, classes, targets, weights)
+        classes, targets = _encode(labels[used].astype(_nullable_dtype(y) or labels.dtype))
+        unit = max(1.0, weights.max())  # sums and products of huge weights overflow
+        weights = weights / unit
+        class_weight = _class_weights(self.class_weight, classes, targets, weights, labels)
+        class_unit = max(1.0, class_weight.max())
+        class_weight = class_weight / class_unit
         if self.strategy == "probe":
             embedding = self._features(given, verbose=self.verbose)
             kinds = self._feature_kinds(embedding.shape[1])
-            unit = max(1.0, weights.max())  # the solver overflows for huge weights
-            self.model_ = LinearProbe.fit(embedding, targets, weights / unit, class_weight, self.C * unit, kinds)
+            C = min(float(self.C) * float(unit) * float(class_unit), sys.float_info.max)
+            self.model_ = LinearProbe.fit(embedding, targets, weights, class_weight, C, kinds)
         else:
             data = TrainingSet(series_of(given), targets, weights, class_weight, self._probe_embedding(given))
             seed = seed_from(self.random_state)
@@ -229,10 +234,19 @@ def _check_labels(y: Any, n_series: int) -> NDArray[Any]:
 
 
 def _as_labels(y: Any, n_series: int) -> NDArray[Any]:
-    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    given = np.asarray(y) if _nullable_dtype(y) is None else y.to_numpy(object)
+    if given.dtype.kind == "S":
+        raise ValueError("y holds bytes; expected text or numbers, as numpy.char.decode(y) returns")
+    labels: NDArray[Any] = column_or_1d(given, warn=True)
     if len(labels) != n_series:
         raise ValueError(f"y has {len(labels)} labels but X has {n_series} series")
     return labels
+
+
+def _nullable_dtype(y: Any) -> np.dtype[Any] | None:
+    """Return the type of integers or bools in pandas' types with NA, of which scikit-learn would make floats."""
+    dtype = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+    return dtype if dtype is not None and dtype.kind in "iub" else None
 
 
 def _check_discrete(labels: NDArray[Any]) -> None:
@@ -274,12 +288,17 @@ def _type_names(labels: Any) -> str:
 
 
 def _class_weights(
-    class_weight: Any, classes: NDArray[Any], targets: NDArray[np.intp], weights: Float64
+    class_weight: Any,
+    classes: NDArray[Any],
+    targets: NDArray[np.intp],
+    weights: Float64,
+    labels: NDArray[Any],
 ) -> Float64:
+    """Return the weight of each class; a dict may also name labels of series that are left out."""
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, Mapping):
-        if unknown := [label for label in class_weight if label not in classes.tolist()]:
+        if unknown := [label for label in class_weight if label not in labels.tolist()]:
             raise ValueError(f"class_weight names {unknown[0]!r}, which is not a label in y")
         given = np.array([class_weight.get(label, 1) for label in classes.tolist()], dtype=np.float64)
         if not (np.isfinite(given) & (given >= 0)).all() or np.count_nonzero(given) < 2:

@@ -91,6 +91,10 @@ def _decode_json(body: bytes, limits: Limits) -> Inputs:
         raise ValueError(expected)
     _check_series(len(given), limits)
     series = as_series([_numbers(values, index) for index, values in enumerate(given)])
+    if (b"true" in body or b"false" in body) and any(
+        isinstance(value, bool) for values in given for value in np.array(values, object).flat
+    ):
+        raise ValueError(expected)
     _check_series(len(series) * len(series[0]), limits)
     if names is not None and len(names) != len(series[0]):
         raise ValueError(f"{len(names)} names for {len(series[0])} channel(s)")

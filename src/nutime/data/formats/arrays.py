@@ -21,10 +21,12 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from nutime.data.formats.source import InputFile, Record, quote
+from nutime.data.names import quoted
 
 _npy: Any = npy_format  # an untyped module
 
 _SERIES_KEY = re.compile(r"X(_\w+)?")
+_LABELS_OR_IDS_KEY = re.compile(r"(y|ids)(_\w+)?")
 _MAX_HEADER = 2**10  # bytes; a header may claim 4 GiB, and numpy needs seconds to parse one of 9000 blanks
 _MAX_NAME = 2**9
 _TORCH_MAGIC = 0x1950A86A20F9469CFC6C  # begins a file of the older torch format
@@ -51,14 +53,16 @@ def read_npy(source: InputFile) -> Iterator[Record]:
 
 
 def read_npz(source: InputFile) -> Iterator[Record]:
-    """Arrays ``X`` and ``y``, or ``X_train``, ``y_train``, ``X_test``, ``y_test``, or a single array.
+    """Arrays ``X``, ``y`` and ``ids``, or ``X_train``, ``y_train``, ``X_test``, ``y_test``, or a single array.
 
-    Any other ``X_*`` with its ``y_*`` is a set of series as well. Without a split all sets are read, in the
-    order of the file.
+    Any other ``X_*`` with its ``y_*`` and ``ids_*`` is a set of series as well. Without a split all sets are read,
+    in the order of the file.
     """
     with source.decoding(), zipfile.ZipFile(source.path) as archive:
-        for name in _series_arrays(source, array_names(archive)):
-            yield from _records(source, name, *read_set(source, archive, name))
+        names = array_names(archive)
+        for name in _series_arrays(source, names):
+            X, y = read_set(source, archive, name)
+            yield from _records(source, name, X, y, _read_ids(source, archive, name, len(X)))
 
 
 def array_names(archive: zipfile.ZipFile) -> list[str]:
@@ -68,17 +72,44 @@ def array_names(archive: zipfile.ZipFile) -> list[str]:
 
 def read_set(source: InputFile, archive: zipfile.ZipFile, name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """Return an array of series of an ``.npz`` file, and its labels if there are any."""
-    labels = "y" + name.removeprefix("X")
+    labels = _partner("y", name)
     X = _unpack(source, archive, name)
     y = _unpack(source, archive, labels) if labels in array_names(archive) else None
     _check(source, name, X, y)
     return X, y
 
 
+def _read_ids(source: InputFile, archive: zipfile.ZipFile, name: str, count: int) -> NDArray[Any] | None:
+    """Return the ids of an array of series if there are any."""
+    key, names = _partner("ids", name), array_names(archive)
+    if key not in names:
+        if others := [other for other in names if other.startswith("ids")]:
+            raise source.error(f"has {others[0]} but no {key}; give the ids of all series")
+        return None
+    ids = _unpack(source, archive, key)
+    if ids.shape != (count,) or ids.dtype.kind not in "iuU":
+        raise source.error(f"{key}: has dtype {ids.dtype}, shape {ids.shape}; expected {count} texts or integers")
+    if (ids == "").any():
+        raise source.error(f"{key}: the id of a series is missing")
+    return ids
+
+
+def _partner(kind: str, name: str) -> str:
+    """Return the name of the array with the labels or ids of an array of series."""
+    return kind + name.removeprefix("X")
+
+
 def _series_arrays(source: InputFile, names: list[str]) -> list[str]:
     sets = [name for name in names if _SERIES_KEY.fullmatch(name)] or (names if len(names) == 1 else [])
     if not sets:
         raise source.error(f"expected an array X, X_train or X_test, found only {quote(', '.join(names))}")
+    known = {*sets, *(_partner(kind, name) for name in sets for kind in ("y", "ids"))}
+    others = [name for name in names if name not in known]
+    own = f"the labels of {sets[0]} are named {_partner('y', sets[0])}, its ids {_partner('ids', sets[0])}"
+    if stray := next(filter(_LABELS_OR_IDS_KEY.fullmatch, others), None):
+        raise source.error(f"{stray}: has no array of series of this name; {own}")
+    if others:
+        source.notes.append(f"{source.name}: left out {quoted(others)}; {own}")
     if source.split is None or not any(name.startswith("X_") for name in sets):
         return sets
     if f"X_{source.split}" not in sets:
@@ -173,9 +204,13 @@ def _check(source: InputFile, name: str, X: NDArray[Any], y: NDArray[Any] | None
         raise source.error(f"{name}: labels of dtype {y.dtype}, expected text or numbers")
 
 
-def _records(source: InputFile, name: str, X: NDArray[Any], y: NDArray[Any] | None) -> Iterator[Record]:
+def _records(
+    source: InputFile, name: str, X: NDArray[Any], y: NDArray[Any] | None, ids: NDArray[Any] | None = None
+) -> Iterator[Record]:
     for index, values in enumerate(X):
         where = f"{name}: series {index}: "
         label = None if y is None else source.label(y[index])
+        identity = None if ids is None else str(ids[index])
+        source.check_text(len(identity or ""))
         # A copy, so that one series does not keep the whole array (or file) in memory.
-        yield Record(source.floating(np.array(np.atleast_2d(values)), where), label)
+        yield Record(source.floating(np.array(np.atleast_2d(values)), where), label, identity)

@@ -179,10 +179,8 @@ def _has_names(source: InputFile, row: list[str]) -> bool:
     chosen = {column.strip().lower() for column in options if column}
     roles = LABEL_NAMES | ID_NAMES | chosen
     numbers = [cell for cell in cells if cell and is_number(cell)]
-    if not any(cells):
-        return False
     if not numbers:
-        return len(cells) > 1 or source.is_recording or cells[0] in roles | TIME_NAMES | {"value"}
+        return any(cells)
     has_index = cells[0] in _INDEX and numbers[0] == "0"
     names = [cell for cell in cells[1 if has_index else 0 :] if not (cell and is_number(cell))]
     if _counts(numbers) and (has_index or names) and roles.issuperset(names):

@@ -5,12 +5,12 @@ series_id the id (as does the unnamed index that pandas writes); all others are 
 parquet, lists that are one channel each (lists named y or target too). Columns x and y beside each other are
 refused, because they may be channels of a table with one row per point.
 
-*Long*: one row per point, recognised by a column named time, timestamp, datetime, t or date, or value, by dates in
-the unnamed index of pandas (unless the rows have labels and no ids), or because the user chose a time column or
-channels. Rows with the same id are one series; without an id column the file is one series. Every column without a
-role is a channel (``y`` too, which often stands between x and z). Rows are sorted by time, and series are put on a
-regular grid (:mod:`nutime.data.timeline`). Where the rows of each id are contiguous, only one series is held in
-memory.
+*Long*: one row per point, recognised by a single column, by one named time, timestamp, datetime, t, date or value,
+by dates in the unnamed index of pandas (unless the rows have labels and no ids), or because the user chose a time
+column or channels. Rows with the same id are one series; without an id column the file is one series. Every column
+without a role is a channel (``y`` too, which often stands between x and z). Rows are sorted by time, and series
+are put on a regular grid (:mod:`nutime.data.timeline`). Where the rows of each id are contiguous, only one series
+is held in memory.
 
 Columns chosen by the user, by name or by position, have that role; a second column that may have it is an error.
 A label that was neither chosen nor named label is mentioned in a note, and refused where it is a decimal number.
@@ -90,6 +90,7 @@ class TableLayout:
             source.is_recording
             or time is not None
             or channels is not None
+            or len(names) == 1
             or any(name in TIME_NAMES or name == "value" for name in names)
         )
 

@@ -18,7 +18,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from glob import glob
+from glob import escape, glob
 from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias, Unpack
@@ -328,6 +328,10 @@ def _find_files(pattern: str, labels: _PathLike | None, notes: list[str]) -> lis
         files = [path for path in found if is_series_file(path)]
         if files and len(files) < len(found):
             notes.append(f"{pattern}: {len(found) - len(files)} file(s) of other formats left out")
+        below = filter(os.path.isfile, sorted(glob(f"{escape(pattern)}/*/**", recursive=True)))
+        if inner := next(filter(is_series_file, below), None):
+            every = Path(pattern, "**", f"*{series_suffix(inner)}")
+            raise FormatError(f"{pattern}: has series in subfolders, as {inner}; choose by a pattern: '{every}'")
     else:
         files = [Path(name) for name in glob(pattern, recursive=True) if Path(name).is_file()]
         for path in files:
