@@ -77,8 +77,9 @@ def shown(tab):
 
 
 def labelled(tab, count):
-    """Wait until the page counts that many labels."""
+    """Wait until the page counts that many labels and accepts keys."""
     text(tab, "#estimate", f"^{count} of ")
+    tab.wait_for_selector("body:not(.pending)")
 
 
 def label_by_keyboard(tab, truth, count, before=0):
