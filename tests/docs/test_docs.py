@@ -60,7 +60,10 @@ def test_the_python_code_of_the_quick_start_runs(tmp_path):
     assert namespace["Z"].shape[0] == 150
 
 
-@pytest.mark.parametrize("guide", ["prepare", "classify", "few-labels", "explain", "numbers", "cluster", "anomalies", "values", "recordings"])
+@pytest.mark.parametrize(
+    "guide",
+    ["prepare", "classify", "few-labels", "explain", "numbers", "cluster", "anomalies", "values", "recordings"],
+)
 def test_the_examples_of_a_guide_print_what_the_page_shows(guide, tmp_path, monkeypatch):
     pytest.importorskip("pandas")
     monkeypatch.setattr(logging.getLogger("nutime"), "handlers", [])

@@ -76,8 +76,8 @@ class NuTimeNetwork(nn.Module):
     def vectors(self, series: Tensor, reading: Reading) -> Tensor:
         """Return the network's part of the embedding, one vector per series of ``reading.points`` points.
 
-        If series are read in pieces, the vector has three parts: the pooled whole, the mean over the pooled pieces,
-        and the largest deviation of a piece from that mean, which shows an event confined to one piece.
+        If series are read in pieces, the vector has three parts: the pooled whole, the mean over the pooled
+        pieces, and the largest deviation of a piece from that mean, which shows an event confined to one piece.
         """
         if not reading.pieces:
             return self.pooled(series, reading.pool)
@@ -114,8 +114,8 @@ def _summary(tokens: Tensor) -> Tensor:
     """Return ``[CLS]`` and the mean and standard deviation of the window tokens, ``(batch, 3 · dim)``."""
     windows = tokens[:, 1:]
     mean = windows.mean(1)
-    # Faster than torch.std, which is slow along any axis but the last. The clamp gives the root a gradient: in half
-    # precision all windows sometimes have the same value.
+    # Faster than torch.std, which is slow along any axis but the last. The clamp gives the root a gradient: in
+    # half precision all windows sometimes have the same value.
     variance = (windows - mean[:, None]).square().mean(1).clamp(min=torch.finfo(windows.dtype).tiny)
     return torch.cat([tokens[:, 0], mean, variance.sqrt()], dim=-1)
 
@@ -123,4 +123,3 @@ def _summary(tokens: Tensor) -> Tensor:
 def count_parameters(module: nn.Module) -> int:
     """Return the number of trainable parameters."""
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
-
