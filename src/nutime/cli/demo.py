@@ -42,7 +42,7 @@ def demo(
     console.print(
         f"Encoder: {count_parameters(encoder) / 1e6:.1f} M parameters, weights from the package, on CPU."
     )
-    table = Table("set", "train", "test", "shape", "accuracy", "series/s", title="Frozen encoder, linear model and trees")
+    table = Table("set", "train", "test", "shape", "accuracy", "series/s", title="Frozen encoder")
     datasets = {name: load_dataset(name) for name in names}
     maps = {}
     for name, dataset in track(datasets.items(), "classifying", console=console, transient=True):
