@@ -76,6 +76,7 @@ def test_the_python_code_of_the_quick_start_runs(tmp_path):
 )
 def test_the_examples_of_a_guide_print_what_the_page_shows(guide, tmp_path, monkeypatch):
     pytest.importorskip("pandas")
+    pytest.importorskip("aeon", reason="guides use a set that aeon bundles")
     monkeypatch.setattr(logging.getLogger("nutime"), "handlers", [])
     session, namespace, printed = Session(tmp_path), {"__name__": "page"}, ""
     for block in FENCE.finditer((DOCS / "guides" / f"{guide}.md").read_text("utf-8")):
