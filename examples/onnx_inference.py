@@ -1,9 +1,9 @@
-"""Ask an exported model with onnxruntime and numpy alone; neither nutime nor torch is needed.
+"""Run an exported model with onnxruntime and numpy; neither nutime nor torch is needed.
 
     nutime export MODEL_DIR -o model.onnx
     python examples/onnx_inference.py model.onnx
 
-MODEL_DIR is what a fitted estimator's ``save`` wrote; shipped weights by name do as well.
+MODEL_DIR is a folder written by ``save`` or ``nutime fit``, or the name of shipped weights (nutime-small).
 """
 
 import json
@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import onnxruntime
 
+np.set_printoptions(precision=3, threshold=20)
 session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
 about = json.loads(session.get_modelmeta().custom_metadata_map["nutime"])
 print(about["contract"])

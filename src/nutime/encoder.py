@@ -1,4 +1,4 @@
-"""``NuTime``: the network together with the input contract and its weights on disk.
+"""``NuTime``: the network with the input contract around it and its weights on disk.
 
 A saved encoder is a folder with ``model.safetensors`` and ``config.json``; loading executes nothing from it.
 """
@@ -28,27 +28,30 @@ from nutime.documents import checksums, has_part, one_line, part_of, read_docume
 from nutime.model.config import NuTimeConfig
 from nutime.model.convolutions import convolve, random_kernels
 from nutime.model.decoder import Decoder
-from nutime.model.network import NuTimeNetwork
+from nutime.model.network import NuTimeNetwork, count_parameters
 from nutime.model.reading import PIECES_FROM, Length, Reading, unit_for
 from nutime.model.windows import SHAPE_EPSILON
 from nutime.progress import Report, progress
 
-#: Raised when what is written can no longer be read by older versions.
+#: Version of the saved files; increased when older versions can no longer read them.
 FORMAT = 1
 DEFAULT_WEIGHTS = "nutime-base"
-#: A distilled encoder of a fifth of the size, for linear models on a CPU.
+#: A distilled encoder with a fifth of the parameters, for linear models on a CPU.
 SMALL_WEIGHTS = "nutime-small"
-_MIN_TOKENS = 32  # per batch: smaller matrix products take another path and differ in the last digits
-_MAX_SIZE = 2**14  # of config values that the shapes of the weights do not confirm
+_MIN_TOKENS = 32  # per batch: smaller matrix products take another code path and differ in the last digits
+_MAX_SIZE = 2**14  # limit of config values that the shapes of the weights do not confirm
 _WEIGHTS, _CONFIG, _DECODER = "model.safetensors", "config.json", "decoder.safetensors"
 _initialisation = RLock()
-#: Points convolved at a time: on a CPU few, so that the responses of all kernels stay in the cache.
+#: Points convolved at a time: few on a CPU, so that the responses of all kernels stay in the cache.
 _CONVOLVED_CPU, _CONVOLVED_GPU = 2**12, 2**14
 _log = logging.getLogger("nutime")
 
 
 class NuTime(NuTimeNetwork):
-    """A NuTime encoder: series of any length, scale and number of channels in, one vector each out."""
+    """A pretrained encoder: one vector per series of any length, scale and number of channels.
+
+    With a decoder, which ``nutime-base`` has, it also imputes and forecasts.
+    """
 
     _decoder_weights: dict[str, torch.Tensor] | None = None
 
@@ -68,23 +71,23 @@ class NuTime(NuTimeNetwork):
         Args:
             X: series in any form of :mod:`nutime.data.series`. A univariate encoder embeds the channels of a
                 multivariate series one by one and concatenates the vectors.
-            pool: ``cls``, ``mean`` (of the windows' tokens) or ``cls+mean``; or ``upper``, which adds the
-                deviation of the windows' tokens and takes all three after every layer of the upper half:
-                longer, and better for a linear model on top; ``layers``, the same after all layers; or
-                ``resolutions``, ``upper`` of the series read at a quarter, once and four times the usual
-                number of points: five times the work, and better for a linear model on long series.
-                ``upper+conv`` and ``resolutions+conv`` add the features of random convolutions
-                (:mod:`nutime.model.convolutions`), which a linear model uses well. ``auto`` is ``upper+conv`` for
-                series of up to 0.4 times the encoder's length, ``resolutions+conv`` for longer ones, and
-                ``upper+conv`` for all with an encoder that has learned to do without (``nutime-small``).
-            length: points every series is resized to, a multiple of the window (for ``resolutions``, of sixteen
-                windows); the encoder's own length unless given. ``auto`` is the encoder's own length too, but
-                series of more than 16 times that are in addition read in pieces, so that a short event is
-                visible, and the vectors are three times as long. Where ``pool`` or ``length`` is ``auto``, the
-                median length of ``X`` decides. Convolutions of several channels read each in units of its median
-                standard deviation over ``X``.
-            reading: a reading chosen before, instead of ``pool`` and ``length``.
-            batch_size: series per forward pass; it changes speed and memory, not the result.
+            pool: how tokens become a vector.
+
+                * ``cls``, ``mean`` (of the window tokens) or ``cls+mean``;
+                * ``upper``: ``[CLS]`` and the mean and standard deviation of the window tokens, of each layer in
+                  the upper half; longer, and better for a linear model. ``layers``: the same of all layers;
+                * ``resolutions``: ``upper`` of the series read at a quarter, once and four times the usual number
+                  of points; five times the work, and better for a linear model on long series;
+                * ``upper+conv`` and ``resolutions+conv``: with features of random convolutions beside
+                  (:mod:`nutime.model.convolutions`), for a linear model;
+                * ``auto``: ``upper+conv`` for series of up to 0.4 times the encoder's length, ``resolutions+conv``
+                  for longer ones; always ``upper+conv`` for a distilled encoder (``nutime-small``).
+            length: points every series is resized to, a multiple of the window (of 16 windows for
+                ``resolutions``); by default the encoder's own length. With ``auto``, series longer than 16 times
+                that are also read in pieces, so that short events stay visible; vectors are then three times as
+                long. Where ``pool`` or ``length`` is ``auto``, the median length of ``X`` decides.
+            reading: a reading chosen earlier, in place of ``pool`` and ``length``.
+            batch_size: series per forward pass; affects speed and memory, not the result.
             verbose: True shows a progress bar; a callable receives (series done, series in total).
         """
         series = as_series(X)
@@ -93,19 +96,7 @@ class NuTime(NuTimeNetwork):
             raise ValueError(f"the encoder reads {self.config.channels} channels, the series have {channels}")
         if reading is None:
             reading = Reading.choose(self.config, pool, length, series)
-        longest = max(values.shape[1] for values in series)
-        if longest > PIECES_FROM * reading.points:
-            _log.warning(
-                f"series of up to {longest:,} points are averaged to {reading.points:,}: short events may be lost"
-            )
-        if not reading.convolved:  # convolutions see any scale
-            with np.errstate(over="ignore"):
-                reach = max(float(np.ptp(values, axis=1).max()) for values in series)
-            if 0 < reach < SHAPE_EPSILON:
-                _log.warning(
-                    f"series vary by {reach:.0e} at most, which the network reads as nearly constant: "
-                    f"multiply them, for instance by {1 / reach:.0e}"
-                )
+        _warn_of_lost_detail(series, reading)
         size = max(1, batch_size // max(1, reading.pieces))
         parts = []
         with progress("embedding", verbose) as report:
@@ -124,7 +115,7 @@ class NuTime(NuTimeNetwork):
 
     @torch.inference_mode()
     def convolutions(self, series: list[Array], reading: Reading) -> NDArray[np.float32]:
-        """Return the features of random convolutions."""
+        """Return the features of random convolutions, ``(n, features)`` float32."""
         points, kernels = reading.convolved, random_kernels(len(series[0]), reading.groups)
         scales = torch.tensor(reading.scales, dtype=torch.float64, device=self.device) if reading.scales else None
         chunks = -(-len(series) * points // (_CONVOLVED_CPU if self.device.type == "cpu" else _CONVOLVED_GPU))
@@ -140,14 +131,14 @@ class NuTime(NuTimeNetwork):
         return self.vectors(padded.to(self.device), reading)[: len(batch)].float().cpu()
 
     def impute(self, X: SeriesLike, *, quantiles: Sequence[float] | None = None) -> list[Array]:
-        """Return the series with every NaN replaced by a prediction, in the original units.
+        """Return the series with every NaN replaced by its predicted median, in the original units.
 
-        Other channels that are observed at a missing point are used where they explain the channel.
+        Other channels observed at a missing point are used where they explain the channel.
 
         Args:
             X: series in any form of :mod:`nutime.data.series`; NaN is missing, at the ends too.
-            quantiles: levels to predict instead of the median, which then are the last axis: ``(channels, length,
-                quantiles)``; observed points have their value in all of them.
+            quantiles: levels to predict in place of the median; arrays are then ``(channels, length, quantiles)``,
+                and observed points have their value at every level.
         """
         levels = values.check_quantiles((0.5,) if quantiles is None else quantiles)
         series = [np.asarray(one, np.float64) for one in read_input(X, keep_missing=True).series]
@@ -156,13 +147,15 @@ class NuTime(NuTimeNetwork):
         return [result[..., 0] for result in results] if quantiles is None else results
 
     def forecast(self, X: SeriesLike, horizon: int, *, quantiles: Sequence[float] | None = None) -> values.Float64:
-        """Return the next ``horizon`` points of every series, ``(n, channels, horizon)``: medians.
+        """Return the predicted medians of the next ``horizon`` points, ``(n, channels, horizon)``.
 
         Args:
             X: series in any form of :mod:`nutime.data.series`; NaN is missing. The forecast begins after the last
                 point observed in any channel.
-            horizon: points to predict; beyond :data:`nutime.values.MAX_HORIZON` the medians are taken as known.
-            quantiles: levels to predict instead of the median: ``(n, channels, horizon, quantiles)``.
+            horizon: points to predict. Beyond :data:`nutime.values.MAX_HORIZON` the forecast is rolled: medians
+                are taken as observed.
+            quantiles: levels to predict in place of the median; the result is ``(n, channels, horizon,
+                quantiles)``.
         """
         check_number("horizon", horizon, "[1, inf)", integer=True)
         levels = values.check_quantiles((0.5,) if quantiles is None else quantiles)
@@ -183,7 +176,7 @@ class NuTime(NuTimeNetwork):
         return self.norm.weight.device
 
     def __repr__(self) -> str:
-        millions = sum(weights.numel() for weights in self.parameters()) / 1e6
+        millions = count_parameters(self) / 1e6
         length, dim, depth = self.config.length, self.config.dim, self.config.depth
         return f"NuTime(length={length}, dim={dim}, depth={depth}, {millions:.1f}M parameters)"
 
@@ -199,15 +192,15 @@ class NuTime(NuTimeNetwork):
         return decoder
 
     def set_decoder(self, decoder: Decoder) -> None:
-        """Impute and forecast with this decoder from now on; :meth:`save` writes it beside the encoder."""
+        """Use this decoder for imputation and forecasts; :meth:`save` writes it beside the encoder."""
         self._decoder_weights = {name: tensor.cpu() for name, tensor in decoder.state_dict().items()}
 
     def save(self, folder: str | Path, *, decoder: bool = True) -> Path:
-        """Write ``model.safetensors`` and ``config.json`` into ``folder``, both or neither.
+        """Write ``model.safetensors`` and ``config.json`` to ``folder``, both or neither.
 
         Args:
             folder: created, or replaced as a whole.
-            decoder: whether to write the decoder's weights too, if there are any.
+            decoder: whether to include the decoder, if there is one.
         """
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
         with replace_folder(folder) as fresh:
@@ -219,17 +212,17 @@ class NuTime(NuTimeNetwork):
             (fresh / _CONFIG).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         return Path(folder)
 
-    #: The name :meth:`save` has by the convention of Hugging Face.
+    #: Hugging Face's name for :meth:`save`.
     save_pretrained = save
 
     @classmethod
     def from_pretrained(cls, name: str | Path = DEFAULT_WEIGHTS, **download: Any) -> NuTime:
-        """Load an encoder; only a hub id causes network access.
+        """Load an encoder; only a Hub id causes network access.
 
         Args:
-            name: weights shipped with the package, by name; a folder written by :meth:`save`; or a hub id,
-                ``owner/name``.
-            download: for a hub id, options of huggingface_hub: ``revision``, ``token``, ``cache_dir``,
+            name: the name of shipped weights (``nutime-base``, ``nutime-small``, ``nutime-paper``), a folder
+                written by :meth:`save`, or a Hub id ``owner/name``.
+            download: for a Hub id, options of huggingface_hub: ``revision``, ``token``, ``cache_dir``,
                 ``local_files_only``, ``force_download``.
         """
         folder = _find(name)
@@ -271,23 +264,41 @@ class NuTime(NuTimeNetwork):
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Initialise modules by a seed, without effect on torch's global generator and one thread at a time.
+    """Initialise modules from a seed, leaving torch's global generator unchanged.
 
-    Initialisation draws from the global generator: in two threads at once, each would disturb the other.
+    Only one thread does so at a time, because initialisation draws from the global generator.
     """
     with _initialisation, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 
 
+def _warn_of_lost_detail(series: list[Array], reading: Reading) -> None:
+    """Log a warning if series are too long or vary too little for the network to see their detail."""
+    longest = max(values.shape[1] for values in series)
+    if longest > PIECES_FROM * reading.points:
+        _log.warning(
+            f"series of up to {longest:,} points are averaged to {reading.points:,}: short events may be lost"
+        )
+    if reading.convolved:  # convolutions see any scale
+        return
+    with np.errstate(over="ignore"):
+        reach = max(float(np.ptp(values, axis=1).max()) for values in series)
+    if 0 < reach < SHAPE_EPSILON:
+        _log.warning(
+            f"series vary by {reach:.0e} at most, which the network reads as nearly constant: "
+            f"multiply them, for instance by {1 / reach:.0e}"
+        )
+
+
 def shipped_weights() -> list[str]:
-    """Return the names of the weights that are part of the package."""
+    """Return the names of the weights that come with the package."""
     root = resources.files("nutime") / "weights"
     return sorted(entry.name for entry in root.iterdir() if entry.is_dir()) if root.is_dir() else []
 
 
 def _find(name: str | Path) -> Path | None:
-    """Return the folder with the weights, or None if they may be on the hub."""
+    """Return the folder with the weights, or None if they may be on the Hub."""
     if str(name) in shipped_weights():
         return Path(str(resources.files("nutime") / "weights" / str(name)))
     if Path(name).is_dir():

@@ -1,12 +1,15 @@
 """Options of ``nutime pretrain``: with --resume they are those of the run, or refused."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 from nutime.cli.main import app
+from nutime.cli.pretrain import _state
 from nutime.data.corpus.build import synthesize_corpus
+from nutime.pretrain.loop import StepMetrics
 
 TINY = {"window": 4, "length": 16, "dim": 8, "depth": 1, "heads": 1, "head_dim": 8, "mlp_dim": 8, "scalar_dim": 4}
 
@@ -76,3 +79,9 @@ def test_no_work_at_all_is_wrong_usage(tmp_path, options):
     done = CliRunner().invoke(app, ["pretrain", str(tmp_path / "corpus"), "-o", str(tmp_path / "run"), *options])
     assert done.exit_code == 2
     assert not list(tmp_path.iterdir())
+
+
+def test_progress_shows_no_rate_before_one_is_measured():
+    metrics = StepMetrics(step=20, steps=40, loss=0.5, learning_rate=1e-3, spread=0.7, series_per_s=0.0)
+    assert "series/s" not in _state(metrics)
+    assert "32 series/s" in _state(replace(metrics, series_per_s=32.0))

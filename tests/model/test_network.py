@@ -8,7 +8,7 @@ from tiny import NORMALIZATIONS, SCALAR_EMBEDDINGS, SCALES, TINY, WEIGHTINGS, WI
 
 from nutime.model.attention import attention_weights
 from nutime.model.config import NuTimeConfig
-from nutime.model.network import NuTimeNetwork, count_parameters, pool_tokens
+from nutime.model.network import NuTimeNetwork, count_parameters
 from nutime.model.noise import Noise
 from nutime.model.reading import NETWORK_POOLS, Reading, points_for, pooled_size
 
@@ -220,9 +220,9 @@ def test_without_noise_there_is_no_dropout_in_either_mode(training):
 
 def test_hidden_holds_every_layer_and_ends_with_the_output():
     module, series = network(), random_series()
-    streams = module.hidden(series)
-    assert [stream.shape for stream in streams] == [(3, 9, 16)] * TINY.depth
-    assert torch.equal(streams[-1], module(series))
+    layers = module.hidden(series)
+    assert [tokens.shape for tokens in layers] == [(3, 9, 16)] * TINY.depth
+    assert torch.equal(layers[-1], module(series))
 
 
 def test_attention_is_what_the_last_layer_mixes_values_with():
@@ -238,14 +238,13 @@ def test_attention_is_what_the_last_layer_mixes_values_with():
     torch.testing.assert_close((weights @ values).transpose(1, 2).flatten(2), mixed)
 
 
-@pytest.mark.parametrize(("how", "width"), [("cls", 16), ("mean", 16), ("cls+mean", 32)])
-def test_pooling_makes_one_vector_per_series(how, width):
-    assert pool_tokens(network()(random_series()), how).shape == (3, width)
-
-
-def test_pooling_takes_cls_and_the_mean_of_the_windows():
-    tokens = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [5.0, 8.0]]])
-    assert pool_tokens(tokens, "cls+mean").tolist() == [[1, 2, 4, 6]]
+def test_pools_are_cls_the_mean_of_the_window_tokens_or_both():
+    module, series = network(), random_series()
+    tokens = module(series)
+    cls, mean = tokens[:, 0], tokens[:, 1:].mean(1)
+    torch.testing.assert_close(module.pooled(series, "cls"), cls)
+    assert torch.equal(module.pooled(series, "mean"), mean)
+    assert torch.equal(module.pooled(series, "cls+mean"), torch.cat([cls, mean], dim=-1))
 
 
 @pytest.mark.parametrize("channels", [1, 3])

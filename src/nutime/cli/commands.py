@@ -117,7 +117,7 @@ def fit(
         Strategy, typer.Option(help="Train a linear model on the frozen encoder, or the whole network.")
     ] = Strategy.PROBE,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="For finetune: passes over the series (100; fewer if many).")
+        int | None, typer.Option(min=1, help="For finetune: passes over the series (60; fewer if many).")
     ] = None,
     n_estimators: Annotated[
         int | None, typer.Option(min=1, help="For finetune: models to average (1; 5 with --target).")

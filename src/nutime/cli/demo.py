@@ -21,7 +21,7 @@ _SETS = ("GunPoint", "ArrowHead", "OSULeaf", "PickupGestureWiimoteZ", "BasicMoti
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the picture.")] = Path("demo-output"),
 ) -> None:
-    """Embed sets bundled with aeon, classify them with a linear model, and draw both.
+    """Embed sets bundled with aeon, classify them with the encoder frozen, and draw both.
 
     Example: `nutime demo`
     """
@@ -42,7 +42,7 @@ def demo(
     console.print(
         f"Encoder: {count_parameters(encoder) / 1e6:.1f} M parameters, weights from the package, on CPU."
     )
-    table = Table("set", "train", "test", "shape", "accuracy", "series/s", title="Frozen + linear")
+    table = Table("set", "train", "test", "shape", "accuracy", "series/s", title="Frozen encoder")
     datasets = {name: load_dataset(name) for name in names}
     maps = {}
     for name, dataset in track(datasets.items(), "classifying", console=console, transient=True):

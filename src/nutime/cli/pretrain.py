@@ -191,6 +191,7 @@ def _network_fields(assignments: list[str]) -> dict[str, Any]:
 
 
 def _state(metrics: StepMetrics) -> str:
-    state = f"loss {metrics.loss:.4f}  lr {metrics.learning_rate:.1e}  spread {metrics.spread:.2f}  "
-    state += f"{metrics.series_per_s:,.0f} series/s"
+    state = f"loss {metrics.loss:.4f}  lr {metrics.learning_rate:.1e}  spread {metrics.spread:.2f}"
+    if metrics.series_per_s:  # 0 until there is an interval without compilation to measure
+        state += f"  {metrics.series_per_s:,.0f} series/s"
     return state if metrics.probe is None else f"{state}  probe {metrics.probe:.1%}"

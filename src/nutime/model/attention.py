@@ -1,8 +1,8 @@
-"""Self-attention behind one function, which selects the implementation.
+"""Self-attention; :func:`self_attention` selects the implementation.
 
-Sequences are short (33 tokens for 512 points), and tiles designed for long sequences are mostly padding. In half
-precision on CUDA a Triton kernel keeps all heads of a sequence on chip (``short_attention.py``); otherwise torch's
-attention is used. :func:`reference_attention` is the definition that tests compare both with.
+Sequences are short (33 tokens for 512 points), and kernels tiled for long ones mostly process padding. In half
+precision on CUDA, a Triton kernel keeps all heads of a sequence on chip (``short_attention.py``); otherwise
+torch's attention is used. :func:`reference_attention` is the definition that both are tested against.
 """
 
 from __future__ import annotations
@@ -77,8 +77,7 @@ def first_token_attention(
     batch, tokens, _ = key_value.shape
     query = query.view(batch, 1, heads, -1).transpose(1, 2)
     key, value = key_value.view(batch, tokens, 2, heads, -1).permute(2, 0, 3, 1, 4)
-    scores: Tensor = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
-    weights = scores.softmax(-1)
+    weights = _softmax_scores(query, key)
     if rate and keys is not None:
         head = torch.arange(heads, dtype=torch.int32, device=query.device)
         token = torch.arange(tokens, dtype=torch.int32, device=query.device)
@@ -91,6 +90,10 @@ def first_token_attention(
 def attention_weights(qkv: Tensor, heads: int) -> Tensor:
     """Return the attention weights, ``(batch, heads, tokens, tokens)``; rows sum to 1."""
     query, key, _ = _split_heads(qkv, heads)
+    return _softmax_scores(query, key)
+
+
+def _softmax_scores(query: Tensor, key: Tensor) -> Tensor:
     scores: Tensor = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
     return scores.softmax(-1)
 

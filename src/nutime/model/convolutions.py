@@ -1,9 +1,8 @@
-"""Random convolutions: features of a whole series that a linear model reads beside those of the network.
+"""Random convolutions: features of a whole series, beside those of the network, for a linear model.
 
-They are those of Hydra (Dempster, Schmidt and Webb, 2023): at each of several dilations, random kernels compete in
-groups. For each kernel, the responses at the points where it has the highest one of its group are summed, and the
-points where it has the lowest one are counted. The kernels of a group read the same random mixture of channels,
-which are brought to a common scale before.
+They follow Hydra (Dempster, Schmidt and Webb, 2023): at each of several dilations, random kernels compete in
+groups. A kernel has two features: the sum of its responses where it has the highest one of its group, and the
+number of points where it has the lowest. The kernels of a group read the same random mixture of channels.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ MAX_POINTS = 1024
 #: Groups of kernels per dilation: for one channel, and for several.
 GROUPS, MAX_GROUPS = 32, 64
 _KERNELS, _TAPS, _MAX_DILATIONS = 8, 9, 8
-#: From 1 to 0 within 1 / 1000 of a standard deviation: rounding does not decide which kernel is the highest.
+#: Of the soft comparison with the highest response, 1 to 0 within 1/1000 of a standard deviation: rounding does
+#: not decide which kernel wins.
 _STEEPNESS = 1000
 
 
@@ -48,8 +48,8 @@ def convolve(series: Tensor, kernels: Sequence[Tensor], scales: Tensor | None = 
     Args:
         series: the series.
         kernels: as :func:`random_kernels` returns them for this number of channels.
-        scales: ``(channels,)`` float64, the unit of each channel: a series then has one scale, and its channels
-            keep their relations. Without them each channel has its own.
+        scales: ``(channels,)`` float64, the unit of each channel; all channels of a series are then divided by one
+            scale and keep their relations. Without it, each channel is divided by its own.
     """
     statistics = window_statistics(series)
     shape, tiny = statistics.shape, torch.finfo(statistics.shape.dtype).tiny

@@ -51,8 +51,8 @@ class Decoder(nn.Module):
         guesses, features = context_of(values, observed, present)
         with torch.no_grad():
             filled = torch.where(observed, values, guesses[..., 2])
-            streams = encoder.hidden(torch.sinh(filled)[:, None])
-            tokens = torch.cat([streams[len(streams) // 2][:, 1:], streams[-1][:, 1:]], -1)
+            layers = encoder.hidden(torch.sinh(filled)[:, None])
+            tokens = torch.cat([layers[len(layers) // 2][:, 1:], layers[-1][:, 1:]], -1)
         x = self.tokens_in(tokens) + self.points_in(features.reshape(batch, length // self.window, -1))
         x = x + self.positions
         *_, x = self.transformer(x)

@@ -1,7 +1,7 @@
-"""NuTime, the network of the paper's Section 3: a transformer over the tokens of windows.
+"""The NuTime encoder (paper, Section 3.2): window tokens, positional encoding, transformer.
 
-Input is ``(batch, channels, length)``, float32 or float64, finite, of any length that is a multiple of the window;
-output is ``(batch, 1 + windows, dim)`` with ``[CLS]`` at position 0.
+Input is ``(batch, channels, length)``, finite float32 or float64 whose length is a multiple of the window; output
+is ``(batch, 1 + windows, dim)`` with ``[CLS]`` at position 0.
 """
 
 from __future__ import annotations
@@ -32,21 +32,24 @@ class NuTimeNetwork(nn.Module):
         self.register_buffer("positions", sinusoids(tokens, config.dim), persistent=False)
 
     def forward(self, series: Tensor, noise: Noise | None = None, windows: Tensor | None = None) -> Tensor:
-        """Encode a batch, with dropout if ``noise`` is given.
+        """Return the normalised tokens of the last layer.
 
-        With ``windows``, ``(batch, k)`` indices, only these of each series are encoded, at their own positions.
+        Args:
+            series: a batch.
+            noise: the randomness of dropout; no dropout without it.
+            windows: ``(batch, k)`` indices of the windows to encode, at their own positions; all by default.
         """
         return self.hidden(series, noise, windows)[-1]
 
     def hidden(self, series: Tensor, noise: Noise | None = None, windows: Tensor | None = None) -> list[Tensor]:
-        """Return the tokens after every layer, the last ones normalised; see :meth:`forward`."""
-        streams = list(self.transformer(self._placed_tokens(series, noise, windows), noise))
-        streams[-1] = self.norm(streams[-1])
-        return streams
+        """Return the tokens of every layer, the last ones normalised; see :meth:`forward`."""
+        layers = list(self.transformer(self._input_tokens(series, noise, windows), noise))
+        layers[-1] = self.norm(layers[-1])
+        return layers
 
     def cls(self, series: Tensor, noise: Noise | None = None, windows: Tensor | None = None) -> Tensor:
-        """Return ``[CLS]``, ``(batch, dim)``: position 0 of :meth:`forward`, computed with less work."""
-        first: Tensor = self.norm(self.transformer.first(self._placed_tokens(series, noise, windows), noise))
+        """Return ``[CLS]``, ``(batch, dim)``: position 0 of :meth:`forward`, at a lower cost."""
+        first: Tensor = self.norm(self.transformer.first(self._input_tokens(series, noise, windows), noise))
         return first[:, 0]
 
     def pooled(
@@ -54,32 +57,27 @@ class NuTimeNetwork(nn.Module):
     ) -> Tensor:
         """Return one vector per series; ``pool`` is one of :data:`~nutime.model.reading.NETWORK_POOLS`.
 
-        ``windows`` are as in :meth:`forward`; the pools of one resolution can have them.
+        ``noise`` and ``windows`` are as in :meth:`forward`; ``resolutions`` always encodes all windows.
         """
         check_pool(pool, NETWORK_POOLS)
         if pool == "cls":
             return self.cls(series, noise, windows)
         if pool == "resolutions":
             resolutions = (_averaged(series, points) for points in RESOLUTIONS)
-            return torch.cat([self.pooled(reading, "upper", noise) for reading in resolutions], dim=-1)
-        if pool not in ("upper", "layers"):
-            return pool_tokens(self(series, noise, windows), pool)
-        streams = self.hidden(series, noise, windows)
-        parts = []
-        for tokens in streams[len(streams) // 2 :] if pool == "upper" else streams:
-            windows = tokens[:, 1:]
-            mean = windows.mean(1)
-            # Faster than torch.std, which is slow along any axis but the last. The root of zero has no gradient;
-            # in half precision a value is sometimes the same in all windows.
-            variance = (windows - mean[:, None]).square().mean(1).clamp(min=torch.finfo(windows.dtype).tiny)
-            parts += [tokens[:, 0], mean, variance.sqrt()]
-        return torch.cat(parts, dim=-1)
+            return torch.cat([self.pooled(resolution, "upper", noise) for resolution in resolutions], dim=-1)
+        layers = self.hidden(series, noise, windows)
+        if pool in ("upper", "layers"):
+            first = len(layers) // 2 if pool == "upper" else 0
+            return torch.cat([_summary(tokens) for tokens in layers[first:]], dim=-1)
+        tokens = layers[-1]
+        mean = tokens[:, 1:].mean(1)
+        return mean if pool == "mean" else torch.cat([tokens[:, 0], mean], dim=-1)
 
     def vectors(self, series: Tensor, reading: Reading) -> Tensor:
-        """Return one vector per series of ``reading.points`` points, without the features of convolutions.
+        """Return the network's part of the embedding, one vector per series of ``reading.points`` points.
 
-        A series in pieces has three parts: the pooled whole, the mean over the pooled pieces, and their largest
-        deviation from it, in which an event of a single piece is visible.
+        If series are read in pieces, the vector has three parts: the pooled whole, the mean over the pooled
+        pieces, and the largest deviation of a piece from that mean, which shows an event confined to one piece.
         """
         if not reading.pieces:
             return self.pooled(series, reading.pool)
@@ -91,10 +89,10 @@ class NuTimeNetwork(nn.Module):
 
     def attention(self, series: Tensor) -> Tensor:
         """Return the last layer's attention, ``(batch, heads, tokens, tokens)``; row 0 is ``[CLS]``'s."""
-        return self.transformer.attention(self._placed_tokens(series))
+        return self.transformer.attention(self._input_tokens(series))
 
-    def _placed_tokens(self, series: Tensor, noise: Noise | None = None, windows: Tensor | None = None) -> Tensor:
-        """Return the tokens with the positional encoding."""
+    def _input_tokens(self, series: Tensor, noise: Noise | None = None, windows: Tensor | None = None) -> Tensor:
+        """Return the transformer's input: tokens plus positional encoding."""
         config, positions = self.config, self.positions
         tokens = self.tokens(series if windows is None else take_windows(series, windows, config.window))
         count = tokens.shape[1] if windows is None else 1 + series.shape[-1] // config.window
@@ -108,20 +106,20 @@ class NuTimeNetwork(nn.Module):
 
 
 def _averaged(series: Tensor, points: int) -> Tensor:
-    """Return the mean of every so many points; divided first, because the sum of huge values would overflow."""
+    """Return the mean of every ``points`` points; divided before the sum, which could overflow."""
     return torch.unflatten(series / points, -1, (-1, points)).sum(-1)
 
 
+def _summary(tokens: Tensor) -> Tensor:
+    """Return ``[CLS]`` and the mean and standard deviation of the window tokens, ``(batch, 3 · dim)``."""
+    windows = tokens[:, 1:]
+    mean = windows.mean(1)
+    # Faster than torch.std, which is slow along any axis but the last. The clamp gives the root a gradient: in
+    # half precision all windows sometimes have the same value.
+    variance = (windows - mean[:, None]).square().mean(1).clamp(min=torch.finfo(windows.dtype).tiny)
+    return torch.cat([tokens[:, 0], mean, variance.sqrt()], dim=-1)
+
+
 def count_parameters(module: nn.Module) -> int:
-    """Return the number of trainable values."""
+    """Return the number of trainable parameters."""
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
-
-
-def pool_tokens(tokens: Tensor, pool: str) -> Tensor:
-    """Reduce ``(batch, 1 + windows, dim)`` to one vector per series: ``cls``, ``mean`` or ``cls+mean``."""
-    if pool == "cls":
-        return tokens[:, 0]
-    mean = tokens[:, 1:].mean(1)
-    if pool == "mean":
-        return mean
-    return torch.cat([tokens[:, 0], mean], dim=-1)

@@ -1,10 +1,10 @@
 """Dropout and other randomness as a pure function of (seed, site, row, column).
 
-There is no random generator; an integer hash (``hashing.py``) decides each element, so that
+An integer hash (``hashing.py``) takes the place of a random generator. Therefore
 
-* a sample has the same dropout in any batch, process or device;
-* a fused kernel can recompute the mask in its backward pass instead of storing it;
-* a network without a :class:`Noise` has no dropout: there is no train/eval mode.
+* a sample has the same dropout mask in any batch and process and on any device;
+* a fused kernel recomputes the mask in its backward pass instead of storing it;
+* dropout needs a :class:`Noise` argument, and there is no train/eval mode.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Quantiles of intervals: features of a whole series that decision trees read.
+"""Quantiles of intervals: features of a whole series for decision trees.
 
-They are those of QUANT (Dempster, Schmidt and Webb, 2024) for intervals of equal length: the series, its first and
-second differences and its spectrum are cut into halves, quarters … thirty-seconds, and again halfway between these
-cuts. An interval is represented by a quarter as many quantiles as it has values; every second quantile is relative
-to the mean of the interval.
+They follow QUANT (Dempster, Schmidt and Webb, 2024): the series, its first and second differences and its spectrum
+are cut into halves, quarters … thirty-seconds, and into the same intervals shifted by half their length. An
+interval of n values has n / 4 quantiles; every second one is relative to the mean of the interval.
 """
 
 from __future__ import annotations

@@ -1,16 +1,4 @@
-"""Embedding of scalars of any magnitude (paper, Section 3.3), and the alternatives of its ablation.
-
-The numerically multi-scaled embedding (NME) is evaluated in closed form. LayerNorm of ``x·w + k·b`` only rescales
-the centred vectors w̃ and b̃, so that with r = x/k
-
-    y = (r·w̃ + b̃) / sqrt(r²·var(w) + 2r·cov(w, b) + var(b) + ε/k²)
-
-and the weighted sum over n scales is one product of an ``(..., 2n)`` matrix of gains with 2n vectors: the
-``(..., n, dim)`` tensor of the literal definition never exists. b̃ is split into a multiple s of w̃ and a rest
-orthogonal to it, which turns the root's argument into a sum of squares, (r + s)²·var(w) + var(rest) + ε/k²: no
-digits cancel. Everything is divided by max(|r|, 1), so that no finite x overflows. Ratios and logarithms are
-taken in the precision of x.
-"""
+"""Embedding of scalars of any magnitude (paper, Section 3.3), and the alternatives of its ablation."""
 
 from __future__ import annotations
 
@@ -27,7 +15,18 @@ _SMALLEST_VARIANCE = 1e-12
 
 
 class MultiScaledEmbedding(nn.Module):
-    """The paper's NME: one linear + LayerNorm block per scale, averaged by how close the scale is to |x|."""
+    """The paper's numerically multi-scaled embedding (NME), e(x) = Σ αᵢ(x)·yᵢ(x).
+
+    A block yᵢ(x) = LayerNorm(x·w + k·b) resolves numbers near its scale k; its weight αᵢ grows with the closeness
+    of |x| to k. LayerNorm centres w and b and divides by a standard deviation σᵢ(x). With b = s·w + rest, where
+    rest is orthogonal to w, and r = x/k,
+
+        yᵢ(x) = ((r + s)·w + rest) / σᵢ(x),    σᵢ(x)² = (r + s)²·var(w) + var(rest) + ε/k²,
+
+    so the sum over n scales is a single product of an ``(..., 2n)`` matrix with 2n vectors, and the ``(..., n,
+    dim)`` tensor of all blocks is never built. A sum of squares loses no digits to cancellation; dividing
+    numerator and σ by max(|r|, 1) keeps every finite x from overflowing.
+    """
 
     scales: Tensor
 
@@ -45,9 +44,9 @@ class MultiScaledEmbedding(nn.Module):
         limit = torch.finfo(x.dtype).max * min(self.smallest_scale, 1.0) / 2
         scales = self.scales.to(x.dtype)
         ratio = x.clamp(-limit, limit).unsqueeze(-1) / scales
-        larger = ratio.abs().clamp(min=1)
+        divisor = ratio.abs().clamp(min=1)
         precision = self.weight.dtype
-        r, one = (ratio / larger).to(precision), larger.reciprocal().to(precision)
+        r, one = (ratio / divisor).to(precision), divisor.reciprocal().to(precision)
 
         w = self.weight - self.weight.mean(-1, keepdim=True)
         b = self.bias - self.bias.mean(-1, keepdim=True)
@@ -70,8 +69,8 @@ class MultiScaledEmbedding(nn.Module):
 class PiecewiseLinearEmbedding(nn.Module):
     """Piecewise-linear encoding: each value is the share of a bin below x, from 0 to 1.
 
-    The bins come from data: their ``dim + 1`` edges are part of the weights, set by :meth:`set_edges`
-    (quantiles for PLE-Q, a decision tree's thresholds for PLE-T). Values beyond the bins saturate.
+    The ``dim + 1`` edges of the bins come from data and belong to the weights (:meth:`set_edges`): quantiles for
+    PLE-Q, a decision tree's thresholds for PLE-T. Values beyond the bins saturate.
     """
 
     edges: Tensor
@@ -109,7 +108,7 @@ class PeriodicEmbedding(nn.Module):
 
 
 def scalar_embeddings(config: NuTimeConfig) -> nn.ModuleList:
-    """Build the modules that embed (mean, std): one shared by both, or one each where bins come from data."""
+    """Build the modules that embed mean and std: one shared by both, or one each if its bins come from data."""
     if not config.embeds_scalars:
         return nn.ModuleList()
     dim = config.scalar_dim

@@ -1,8 +1,9 @@
 """From a series to the transformer's tokens (paper, Sections 3.2 and 3.4).
 
-A window becomes one token: its shape, mean and standard deviation are embedded, concatenated and
-projected. Several channels share these parameters and are joined by one more projection. The other values
-of ``config.normalization`` are the paper's ablations: the window itself is embedded, no scalars beside it.
+Each window becomes a token: its shape, mean and standard deviation are embedded, concatenated and projected.
+Channels share these parameters, and one more projection combines them. With the other values of
+``config.normalization``, the paper's ablations, the values of a window are embedded directly, without its
+statistics.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Tokens(nn.Module):
         elif scalars_width:
             self.statistics_projection = nn.Sequential(nn.Linear(config.scalar_dim, dim), nn.LayerNorm(dim))
         if config.channels > 1:
-            self.channel_projection = nn.Sequential(_rotations(config.channels, dim), nn.LayerNorm(dim))
+            self.channel_projection = nn.Sequential(_channel_projection(config.channels, dim), nn.LayerNorm(dim))
         if config.normalization == "zscore":
             self.register_buffer("corpus_statistics", torch.tensor([0.0, 1.0], dtype=torch.float64))
         self.cls = nn.Parameter(0.02 * torch.randn(dim))
@@ -43,7 +44,7 @@ class Tokens(nn.Module):
         channels = series.shape[1]
         if channels != self.config.channels:
             raise ValueError(f"the network reads {self.config.channels} channel(s), got {channels}")
-        tokens = self._windows(series) if self.config.normalization == "window" else self._whole(series)
+        tokens = self._windows(series) if self.config.normalization == "window" else self._ablation(series)
         if channels > 1:
             tokens = self.channel_projection(tokens.transpose(1, 2).flatten(2))
         else:
@@ -58,7 +59,7 @@ class Tokens(nn.Module):
         projected: Tensor = self.projection(torch.cat([part.to(parts[0].dtype) for part in parts], dim=-1))
         return projected
 
-    def _whole(self, series: Tensor) -> Tensor:
+    def _ablation(self, series: Tensor) -> Tensor:
         if self.config.normalization == "zscore":
             mean, std = self.corpus_statistics.to(series.dtype)
             series = (series - mean) / std
@@ -74,10 +75,10 @@ class Tokens(nn.Module):
         return tokens
 
 
-def _rotations(channels: int, dim: int) -> nn.Linear:
-    """Return a projection initialised as the sum of the channels' tokens, each rotated differently.
+def _channel_projection(channels: int, dim: int) -> nn.Linear:
+    """Return a linear layer that starts as the sum of the channels' tokens, each rotated differently.
 
-    Each channel keeps the distances that a pretrained transformer expects, and channels stay distinguishable.
+    Rotations keep the distances a pretrained transformer expects, and keep channels distinguishable.
     """
     projection = nn.Linear(channels * dim, dim)
     for block in torch.split(projection.weight.detach(), dim, dim=1):

@@ -16,10 +16,10 @@ _SITES_PER_LAYER = 4
 
 
 def gelu(x: Tensor) -> Tensor:
-    """Return GELU; in half precision on CUDA by its approximation with a sigmoid.
+    """Return GELU; in half precision on CUDA, its approximation by a sigmoid.
 
-    Its error is below the rounding of half precision, and it compiles to one exponential where erf costs dozens of
-    instructions per element of the widest tensor of the network.
+    The error is below half-precision rounding, and one exponential replaces the dozens of instructions of erf, for
+    every element of the network's widest tensor.
     """
     if not x.is_cuda or x.dtype not in HALF:
         return F.gelu(x)
@@ -51,7 +51,7 @@ class Layer(nn.Module):
         return self._after_attention(tokens, attended, noise)
 
     def first(self, tokens: Tensor, noise: Noise | None = None) -> Tensor:
-        """Return the first token of :meth:`forward`, ``(batch, 1, dim)``, at a fraction of the cost."""
+        """Return only the first token of :meth:`forward`, ``(batch, 1, dim)``, at a fraction of the cost."""
         normed = self.attention_norm(tokens)
         inner = self.attention_out.in_features
         query = F.linear(normed[:, :1], self.qkv.weight[:inner])
@@ -90,7 +90,7 @@ class Transformer(nn.Module):
             yield tokens
 
     def first(self, tokens: Tensor, noise: Noise | None = None) -> Tensor:
-        """Return the first token after all layers, ``(batch, 1, dim)``; the last layer computes only this one."""
+        """Return only the first token of the last layer, ``(batch, 1, dim)``; that layer computes no other."""
         tokens = self._cast(tokens)
         for layer in self.layers[:-1]:
             tokens = layer(tokens, noise)

@@ -1,8 +1,8 @@
-"""Windows and their statistics (paper, Section 3.2): shape, mean and standard deviation of any magnitude.
+"""Windows and their statistics (paper, Section 3.2): normalised shape, mean and standard deviation.
 
-Everything is computed relative to the window's first value and in units of its range: neither a large offset
-(1e6 + 1e-3·sin) nor an extreme magnitude (1e±300) loses digits or overflows, and a constant window has a standard
-deviation of exactly zero. Statistics are computed in float64: in float32 a mean of 1e-4 among values near 1 would
+Statistics are computed relative to the window's first value and in units of its range, so that neither a large
+offset (1e6 + 1e-3·sin) nor an extreme magnitude (1e±300) loses digits or overflows, and a constant window has a
+standard deviation of exactly zero. They are in float64: in float32, a mean of 1e-4 among values near 1 would
 depend on the order of summation.
 """
 
@@ -41,7 +41,7 @@ def take_windows(series: Tensor, indices: Tensor, window: int) -> Tensor:
 
 
 def window_statistics(windows: Tensor) -> WindowStatistics:
-    """Normalise over the last dimension; the standard deviation is the unbiased one (0 for a single point)."""
+    """Normalise over the last dimension; the standard deviation has Bessel's correction (0 for a single point)."""
     precision, limit = windows.dtype, torch.finfo(windows.dtype).max
     half = windows.double() * 0.5  # the difference of two halves cannot overflow
     first = half[..., :1]
