@@ -6,6 +6,7 @@ import sys
 import nutime
 
 NAMES = [
+    "EmbeddedSeries",
     "NuTime",
     "NuTimeAnnotator",
     "NuTimeClassifier",

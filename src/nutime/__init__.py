@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nutime.data.archives import load_dataset
     from nutime.encoder import NuTime
+    from nutime.estimators.base import EmbeddedSeries
     from nutime.estimators.classifier import NuTimeClassifier
     from nutime.estimators.clusterer import NuTimeClusterer
     from nutime.estimators.detector import NuTimeDetector
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from nutime.recordings.segmenter import NuTimeSegmenter
 
 _HOMES = {
+    "EmbeddedSeries": "nutime.estimators.base",
     "NuTime": "nutime.encoder",
     "NuTimeAnnotator": "nutime.recordings.annotator",
     "NuTimeClassifier": "nutime.estimators.classifier",
@@ -40,6 +42,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "EmbeddedSeries",
     "NuTime",
     "NuTimeAnnotator",
     "NuTimeClassifier",

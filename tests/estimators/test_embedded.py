@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_predict
 
 from nutime.data.series import as_series
 from nutime.encoder import NuTime
@@ -53,11 +54,25 @@ def test_fine_tuning_gives_the_same_with_series_embedded_before_and_embeds_nothi
 def test_some_of_the_series_keep_their_embedding(encoder):
     X, _ = waves(10)
     embedded = EmbeddedSeries.embed(X, encoder)
-    part = embedded.take([7, 2])
+    part = embedded[[7, 2]]
     assert len(embedded) == 10
     assert len(part) == 2
     np.testing.assert_array_equal(part.embedding, embedded.embedding[[7, 2]])
     np.testing.assert_array_equal(part.series[0], as_series(X)[7])
+
+
+def test_a_grid_search_over_embedded_series_embeds_nothing(encoder, counted):
+    X, y = waves(12)
+    embedded = EmbeddedSeries.embed(X, encoder, "cls")
+    classifier = NuTimeClassifier(encoder=encoder, pool="cls", forest=False)
+    expected = cross_val_predict(classifier, X, y, cv=3, method="predict_proba")
+    counted.clear()
+    np.testing.assert_allclose(
+        cross_val_predict(classifier, embedded, y, cv=3, method="predict_proba"), expected, rtol=1e-4
+    )
+    search = GridSearchCV(classifier, {"C": [1e-9, 1]}, cv=3, error_score="raise").fit(embedded, y)
+    assert search.predict(embedded).shape == (12,)
+    assert counted == []
 
 
 def test_the_columns_of_a_table_are_known(estimator):

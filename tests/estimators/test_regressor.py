@@ -187,8 +187,8 @@ def test_intervals_contain_the_stated_share_of_new_targets(model):
     for seed in range(30):
         order = np.random.default_rng(seed).permutation(600)
         train, test = order[:40], order[40:]
-        fitted = NuTimeRegressor(encoder=model).fit(embedded.take(train), y[train])
-        errors = np.abs(y[test] - fitted.predict(embedded.take(test)))
+        fitted = NuTimeRegressor(encoder=model).fit(embedded[train], y[train])
+        errors = np.abs(y[test] - fitted.predict(embedded[test]))
         shares.append([(errors <= fitted.interval_half_width(coverage)).mean() for coverage in coverages])
     np.testing.assert_allclose(np.mean(shares, axis=0), coverages, atol=0.03)
 

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -99,12 +99,17 @@ class EmbeddedSeries:
         """The series, finite."""
         return self.source.series
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the embedding; scikit-learn indexes what has a shape as it does arrays."""
+        return self.embedding.shape
+
     def __len__(self) -> int:
         return len(self.series)
 
-    def take(self, indices: ArrayLike) -> Self:
-        """Return some of the series, with their embedding."""
-        rows = np.arange(len(self))[np.asarray(indices)]
+    def __getitem__(self, indices: Any) -> Self:
+        """Return some of the series, with their embedding, as ``array[indices]`` returns rows."""
+        rows = np.atleast_1d(np.arange(len(self))[indices])
         source = replace(self.source, series=[self.series[row] for row in rows], labels=None, ids=None, times=None)
         return replace(self, source=source, embedding=self.embedding[rows])
 
@@ -353,7 +358,7 @@ def series_of(X: list[Array] | EmbeddedSeries) -> list[Array]:
 
 def take(X: list[Array] | EmbeddedSeries, indices: NDArray[np.intp]) -> list[Array] | EmbeddedSeries:
     """Return some of the series, with their embedding if there is one."""
-    return X.take(indices) if isinstance(X, EmbeddedSeries) else [X[index] for index in indices]
+    return X[indices] if isinstance(X, EmbeddedSeries) else [X[index] for index in indices]
 
 
 def chunks_of(X: list[Array] | EmbeddedSeries) -> Iterator[list[Array] | EmbeddedSeries]:

@@ -37,7 +37,7 @@ _log = logging.getLogger("nutime")
 class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[misc]
     """Classify series of any length, scale and number of channels.
 
-    ``X`` is any form of :mod:`nutime.data.series`, or :class:`~nutime.estimators.base.EmbeddedSeries`; NaN is
+    ``X`` is any form of :mod:`nutime.data.series`, or :class:`~nutime.EmbeddedSeries`; NaN is
     missing or padding.
 
     Args:

@@ -343,7 +343,7 @@ class Analysis:
             return
         self._stage = Stage("learning the labels")
         classifier = NuTimeClassifier(encoder=self._encoder, pool=_POOL)
-        classifier.fit(self._embedded.take(labelled), labels[labelled])
+        classifier.fit(self._embedded[labelled], labels[labelled])
         self.predictions = classifier.predict(self._embedded)
         self._explained = classifier
 
@@ -358,7 +358,7 @@ class Analysis:
 
     @cached_property
     def _sample(self) -> EmbeddedSeries:
-        return self._embedded.take(self._members)
+        return self._embedded[self._members]
 
 
 class Analyses:

@@ -145,7 +145,7 @@ def suggest(
 
     Args:
         X: labelled and unlabelled series together, in any form of :mod:`nutime.data.series`; or
-            :class:`~nutime.estimators.base.EmbeddedSeries`, to embed them once for several calls.
+            :class:`~nutime.EmbeddedSeries`, to embed them once for several calls.
         y: the labels known so far, one per series; None, NaN or "" where there is none. None: no labels yet.
         n_suggestions: number of series to return; fewer if fewer have no label.
         model: the encoder (a shipped name, a folder or the encoder itself), with which a linear model of the

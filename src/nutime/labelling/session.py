@@ -137,7 +137,7 @@ class Session:
         labels = self.state.labels
         if len(set(labels.values())) < 2:
             raise ValueError("a model needs labels of at least two classes")
-        X, y = self.embedded.take(list(labels)), np.array(list(labels.values()))
+        X, y = self.embedded[list(labels)], np.array(list(labels.values()))
         return NuTimeClassifier(encoder=self.embedded.encoder, pool=self.embedded.reading.name).fit(X, y)
 
     def export(self) -> tuple[Path, Path]:
