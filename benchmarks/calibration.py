@@ -65,12 +65,12 @@ def measure(name: str, data_dir: Path, encoder: NuTime, strategy: str, pool: str
 
     def logits(used: NDArray[np.bool_], X: EmbeddedSeries) -> Float64:
         classifier = NuTimeClassifier(strategy, encoder, pool=pool, random_state=0)
-        return np.log(classifier.fit(train.take(used), data.y_train[used]).predict_proba(X).clip(1e-300))
+        return np.log(classifier.fit(train[used], data.y_train[used]).predict_proba(X).clip(1e-300))
 
     validated = np.zeros((len(targets), len(classes)))
     for part in range(FOLDS):
         if (parts == part).any():
-            validated[parts == part] = logits(parts != part, train.take(parts == part))
+            validated[parts == part] = logits(parts != part, train[parts == part])
     temperature = fit_temperature(validated[scored], targets[scored])
     tested = logits(np.ones(len(targets), bool), test)
     return {

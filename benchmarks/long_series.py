@@ -47,7 +47,7 @@ def measure(
     start, before = time.perf_counter(), peak_mb()
     embedded = EmbeddedSeries.embed(X, SMALL_WEIGHTS, pool, length=length, device="cpu")
     seconds, megabytes = time.perf_counter() - start, peak_mb() - before
-    few = embedded.take(np.arange(2 * per_class))
+    few = embedded[np.arange(2 * per_class)]
     labels = y[: 2 * per_class].astype(str)
 
     def make() -> NuTimeClassifier:

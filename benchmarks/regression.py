@@ -87,7 +87,7 @@ def rmse(y: NDArray[np.float64], predicted: NDArray[np.float64]) -> float:
 def cross_validated(make: Any, X: Any, y: NDArray[np.float64]) -> float:
     predicted = np.empty(len(y))
     for train, test in KFold(10, shuffle=True, random_state=0).split(y):
-        predicted[test] = make().fit(X(train), y[train]).predict(X(test))
+        predicted[test] = make().fit(X[train], y[train]).predict(X[test])
     return rmse(y, predicted)
 
 
@@ -106,10 +106,10 @@ def run(name: str, options: argparse.Namespace, encoder: NuTime) -> dict[str, An
 
     begin = time.perf_counter()
     embedded = EmbeddedSeries.embed(X, encoder, ours().pool)
-    row: dict[str, Any] = {"cross-validated": cross_validated(ours, embedded.take, y)}
+    row: dict[str, Any] = {"cross-validated": cross_validated(ours, embedded, y)}
     if options.strategy == "probe":
         splits = ShuffleSplit(50, test_size=1 / 3, random_state=0).split(y)
-        shares = [covered(ours().fit(embedded.take(a), y[a]), embedded.take(b), y[b]) for a, b in splits]
+        shares = [covered(ours().fit(embedded[a], y[a]), embedded[b], y[b]) for a, b in splits]
         row["covered in training splits"] = float(np.mean(shares))
     if X_test is not None:
         regressor = ours().fit(embedded, y)
@@ -117,7 +117,7 @@ def run(name: str, options: argparse.Namespace, encoder: NuTime) -> dict[str, An
     rows[f"NuTime {options.strategy}"] = row | {"seconds": time.perf_counter() - begin}
     for rival, make in RIVALS.items():
         begin = time.perf_counter()
-        row = {"cross-validated": cross_validated(make, lambda index: X[index], y)}
+        row = {"cross-validated": cross_validated(make, X, y)}
         if X_test is not None:
             row["test"] = rmse(y_test, make().fit(X, y).predict(X_test))
         rows[rival] = row | {"seconds": time.perf_counter() - begin}
