@@ -21,6 +21,7 @@ def test_every_command_has_help_with_an_example_and_every_group_lists_its_comman
     assert (done.code, done.err) == (0, "")
     assert "Usage" in done.out
     assert all(name in done.out for name in below or [f"Example: nutime {' '.join(command)}"])
+    assert max(done.out) < "\U0001f000", "text between colons became an emoji"
 
 
 def test_a_corpus_is_generated_and_described(nutime, tmp_path):

@@ -265,7 +265,7 @@ def find(
         str,
         typer.Option(
             metavar="START:END|FILE",
-            help="The stretch: points of IN (100:200, or NAME:100:200 of several recordings, end exclusive), two "
+            help="The stretch: points of IN (250:400, or NAME:250:400 of several recordings, end exclusive), two "
             "times with / between them, or a file.",
         ),
     ],
