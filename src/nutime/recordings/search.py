@@ -38,7 +38,7 @@ from nutime.recordings.windows import (
 SCALES = ("keep", "ignore")
 _MIN_QUERY = 4  # points: shorter stretches have no shape
 _CHUNK_POINTS = 2**17  # transformed together
-_DIGITS = 2.0**26  # half of those of a number: smaller values are transformed without the larger ones
+_MAX_RANGE = 2.0**8  # of magnitudes transformed together: larger values cost smaller ones their digits
 _HUGE = 2.0**500  # its square, summed over a query, is in range
 
 
@@ -220,7 +220,7 @@ def _products(rows: Array, query: Array, reach: Array) -> Float64:
     size = query.shape[-1]
     n_fast = next_fast_len(rows.shape[-1], real=True)
     products = irfft(rfft(rows, n_fast) * np.conj(rfft(query, n_fast)), n_fast)[..., :size]
-    limit = np.abs(rows).max(-1, keepdims=True) / _DIGITS
+    limit = np.abs(rows).max(-1, keepdims=True) / _MAX_RANGE
     small = (reach > 0) & (reach < limit)
     if small.any():
         again = small.any((0, 2))
