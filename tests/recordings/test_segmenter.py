@@ -39,6 +39,30 @@ def test_a_recording_of_one_state_has_no_change_point(encoder):
     assert segmenter.labels_.tolist() == [0]
 
 
+@pytest.mark.parametrize("uses_encoder", [False, True])
+@pytest.mark.parametrize("unit", [1e-9, 1.0])
+def test_a_straight_trend_has_no_change_point(encoder, uses_encoder, unit):
+    trend = np.arange(1200) / 60
+    segmenter = NuTimeSegmenter(encoder=encoder if uses_encoder else None, n_windows=150)
+    noise = noisy(np.zeros(1200))
+    for recording in (trend, trend + 5 * noise, trend + noise + np.tile(SINE, 2), trend[:200] + 5 * noise[:200]):
+        assert segmenter.fit_predict(unit * recording).size == 0
+
+
+def test_changes_on_a_trend_are_found(encoder):
+    segmenter = NuTimeSegmenter(encoder=encoder, n_windows=150)
+    trend, levels = np.arange(1200) / 60, noisy(np.repeat([0.0, 3.0], 600))
+    for recording in (noisy(SINE, SAW) + trend, np.stack([noisy(SINE, SINE) + trend, levels])):
+        np.testing.assert_allclose(segmenter.fit_predict(recording), [600], atol=30)
+
+
+@pytest.mark.parametrize("n_steps", [2, 5, 8, 11])
+def test_a_staircase_is_no_trend(n_steps):
+    recording = noisy(np.repeat(np.arange(n_steps) / 2, 200))
+    found = NuTimeSegmenter(encoder=None).fit_predict(recording)
+    np.testing.assert_allclose(found, np.arange(200, 200 * n_steps, 200), atol=10)
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 def test_as_many_change_points_are_found_as_are_known(count):
     found = NuTimeSegmenter(count, encoder=None).fit_predict(noisy(SINE, SAW, SQUARE))
