@@ -85,6 +85,17 @@ def test_scale_and_offset_of_the_recording_do_not_matter():
         assert segmenter.fit_predict(recording * scale + offset).tolist() == expected
 
 
+@pytest.mark.parametrize("gap", [(0, 150), (200, 450), (580, 780), (1000, 1200)])
+def test_a_long_gap_is_no_segment_and_moves_no_change_point(encoder, gap):
+    recording = noisy(np.repeat([0.0, 3.0], 600), np.tile(SINE, 2))[:1200]
+    recording[slice(*gap)] = np.nan
+    found = NuTimeSegmenter(encoder=encoder, n_windows=150).fit_predict(recording)
+    assert len(found) == 1
+    assert 580 <= found[0] <= 620 or found[0] == gap[1]
+    trend = np.where(np.isnan(recording), np.nan, noisy(np.arange(1200) / 60))
+    assert NuTimeSegmenter(encoder=encoder, n_windows=150).fit_predict(trend).size == 0
+
+
 def test_missing_values_are_interpolated_and_move_no_change_point():
     recording = noisy(SINE, SAW)
     expected = NuTimeSegmenter(1, encoder=None).fit_predict(recording)

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import detrend
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import StandardScaler
 
@@ -35,7 +34,9 @@ from nutime.recordings.windows import (
     cut_windows,
     embed_windows,
     interval_times,
-    read_recording,
+    long_runs,
+    open_recording,
+    read_recordings,
     standardise,
     times_of,
 )
@@ -71,7 +72,8 @@ class Segment(NamedTuple):
 class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
     """Find the change points of one recording.
 
-    A straight trend is none; a level that wanders is cut where it differs most.
+    A straight trend is none; a level that wanders is cut where it differs most. Missing values are interpolated;
+    gaps of 16 points and more, in all channels, are left out, and belong to the segments beside them.
 
     Args:
         n_change_points: how many to find; None decides by ``penalty``.
@@ -119,18 +121,20 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the change points of ``X``, ``(length,)`` or ``(channels, length)``; ``y`` is ignored."""
-        given = read_recording(X)
+        given = open_recording(X)
         self.times_ = times_of(given)
-        recording = standardise(given.series[0])
-        length = recording.shape[1]
-        if length < 4 * MIN_WINDOW:
-            raise ValueError(f"a recording needs at least {4 * MIN_WINDOW} points, got {length}")
+        missing = np.asarray(np.isnan(given.series[0].astype(np.float64)).all(0))
+        known = np.flatnonzero(~long_runs(missing[None], MIN_WINDOW, np.zeros(1, np.intp)))
+        if len(known) < 4 * MIN_WINDOW:
+            raise ValueError(f"a recording needs at least {4 * MIN_WINDOW} points, got {len(known)} without gaps")
+        recording = standardise(read_recordings(given).series[0][:, known])
         encoder = None if self.encoder is None else load_encoder(self.encoder, self.device)
         self._segment(encoder, recording)
-        trends = _trends(recording, self.change_points_)
+        trends = _trends(recording, known, self.change_points_)
         if trends.any():
             self._segment(encoder, standardise(recording - trends))
-        bounds = pairwise([0, *self.change_points_.tolist(), length])
+        self.change_points_ = known[self.change_points_]
+        bounds = pairwise([0, *self.change_points_.tolist(), len(missing)])
         self.segments_ = [
             Segment(start, end, state, *interval_times(self.times_, start, end))
             for (start, end), state in zip(bounds, self.labels_.tolist(), strict=True)
@@ -169,21 +173,34 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
         return cuts[count]
 
 
-def _trends(recording: Float64, change_points: Indices) -> Float64:
+def _trends(recording: Float64, places: Indices, change_points: Indices) -> Float64:
     """Return the line through each channel that has a straight trend, 0 for the others.
 
     The line leaves less than the means of the segments, and hardly more than lines through parts as short as a
     segment may be: steps and bends leave more.
+
+    Args:
+        recording: standardised, ``(channels, n)``.
+        places: of its points in the recording with its gaps.
+        change_points: indices of the segments found.
     """
-    length, n_parts = recording.shape[1], round(1 / _MIN_SEGMENT)
-    rest = detrend(recording)
+    length, n_parts = len(places), round(1 / _MIN_SEGMENT)
+    rest = recording - _line(recording, places)
     rest[np.abs(rest).max(1) < _LINE_ROUNDING] = 0
-    parts = detrend(rest, bp=np.arange(n_parts) * length // n_parts)
-    means = [part - part.mean(1, keepdims=True) for part in np.split(recording, change_points, 1)]
-    line, lines, steps = (np.square(left).mean(1) for left in (rest, parts, np.concatenate(means, 1)))
-    lines /= 1 - 2 * n_parts / length  # a line fits two of its points
+    borders = np.arange(1, n_parts) * length // n_parts
+    parts = zip(np.split(rest, borders, 1), np.split(places, borders), strict=True)
+    lines = sum(np.square(part - _line(part, own)).sum(1) for part, own in parts) / (length - 2 * n_parts)
+    steps = sum(part.var(1) * part.shape[1] for part in np.split(recording, change_points, 1)) / length
+    line = rest.var(1)
     straight = (line < _MAX_REST) & (line < steps) & (lines >= _SAME_LINE * line)
     return np.where(straight[:, None], recording - rest, 0)
+
+
+def _line(values: Float64, places: Indices) -> Float64:
+    """Return the least-squares line through each row of values."""
+    centred = places - places.mean()
+    slope = values @ centred / (centred @ centred)
+    return np.asarray(values.mean(1, keepdims=True) + slope[:, None] * centred)
 
 
 def _links(encoder: NuTime | None, recording: Float64, centres: Indices, window: int) -> Float64:
