@@ -194,9 +194,9 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         self.has_background_ = bool((windows.target == len(self.classes_)).any())
         features = np.concatenate(
             [
-                np.concatenate(list(self._embedded(values, windows.start[windows.recording == index])))
+                part
                 for index, values in enumerate(given.series)
-                if (windows.recording == index).any()
+                for part in self._embedded(values, windows.start[windows.recording == index])
             ]
         )
         self._learn(features, windows, targets)
@@ -269,8 +269,8 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         check_number("penalty_", self.penalty_, "[0, inf)")
         check_number("n_channels_in_", channels, "[1, inf)", integer=True)
         check_names(self.channel_names_in_, channels)
-        shapes = {"mean": "ho", "scale": "ho", "probe.mean": "d", "probe.scale": "d", "probe.coef": "cd"}
-        shapes["probe.intercept"] = "c"
+        probe = {"probe.mean": "d", "probe.scale": "d", "probe.coef": "cd", "probe.intercept": "c"}
+        shapes = {"mean": "ho", "scale": "ho", **probe}
         threshold = document["threshold"]
         if threshold is not None:
             check_number("threshold", threshold, "[0, inf)")
@@ -279,7 +279,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         n_classes = len(self.classes_) + self.has_background_
         check_arrays(arrays, shapes, h=channels, o=1, d=features, c=n_classes)
         self.mean_, self.scale_ = arrays["mean"], arrays["scale"]
-        self.probe_ = LinearProbe(*(arrays[f"probe.{name}"] for name in ("mean", "scale", "coef", "intercept")))
+        self.probe_ = LinearProbe(*(arrays[name] for name in probe))
         self._novelty = None
         if threshold is not None:
             self._novelty = _Novelty(arrays["novelty.rows"], arrays["novelty.basis"], threshold)
@@ -297,12 +297,10 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         return given
 
     def _choose_window(self, rows: list[_Row], shortest: int) -> None:
-        durations: dict[Any, list[int]] = {}
-        for row in rows:
-            durations.setdefault(row.label, []).append(row.end - row.start)
         self.window_, self.stride_ = self.window, self.stride  # type: ignore[assignment]
         if self.window == "auto":
-            usual = min(float(np.median(values)) for values in durations.values())
+            labels = {row.label for row in rows}
+            usual = min(np.median([row.end - row.start for row in rows if row.label == label]) for label in labels)
             self.window_ = int(np.clip(usual / 4, MIN_WINDOW, min(_LONGEST, shortest))) // _OVERLAP * _OVERLAP
         check_number("window", self.window_, f"[{MIN_WINDOW}, {shortest}]", integer=True)
         if self.stride == "auto":
@@ -319,7 +317,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
             parts.append(_Windows(np.full(kept.sum(), index), starts[kept], counts.argmax(1)[kept]))
         windows = _Windows(*(np.concatenate(part) for part in zip(*parts, strict=True)))
         members = [np.flatnonzero(windows.target == code) for code in self._codes]
-        for label, rows in zip(self.classes_, members, strict=False):
+        for label, rows in zip(self.classes_.tolist(), members, strict=False):
             if not len(rows):
                 raise ValueError(f"no window of {self.window_} points is within {label!r}; give a shorter window")
         most = max(1, self.max_windows // sum(len(rows) > 0 for rows in members))

@@ -124,7 +124,9 @@ class Stretch:
         rows = sliding_window_view(part, 2 * size - 1, axis=1)[:, ::size]  # (channels, blocks, 2 * size - 1)
         middle = rows[..., size - 1, None]
         level = self.values.mean(-1, keepdims=True)
-        query, unit = (self.values - level)[:, None], self.scale[:, None] * self._unit
+        # The power of two near the largest value of the query: its squares stay in range beside any others.
+        exponent = np.frexp(np.abs(self.values / self.scale).max())[1]
+        query, unit = (self.values - level)[:, None], self.scale[:, None] * np.ldexp(1.0, exponent)
         if self.shape_only:
             largest = np.abs(rows - middle).max(-1, keepdims=True)
             unit = np.where(largest > 0, np.maximum(largest / _HUGE, np.finfo(np.float64).tiny), 1)
@@ -152,11 +154,6 @@ class Stretch:
             difference = (stretch - self.values) / self.scale
         largest = np.abs(difference).max() or 1.0
         return float(largest * np.sqrt(((difference / largest) ** 2).mean()))
-
-    @property
-    def _unit(self) -> float:
-        """The power of two near the largest value of the query: its squares stay in range beside any others."""
-        return float(np.ldexp(1.0, np.frexp(np.abs(self.values / self.scale).max())[1]))
 
 
 def best_matches(given: SeriesSet, stretch: Stretch, blocks: list[Indices], k: int) -> list[Match]:

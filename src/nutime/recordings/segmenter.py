@@ -126,7 +126,8 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
         missing = np.asarray(np.isnan(given.series[0].astype(np.float64)).all(0))
         known = np.flatnonzero(~long_runs(missing[None], MIN_WINDOW, np.zeros(1, np.intp)))
         if len(known) < 4 * MIN_WINDOW:
-            raise ValueError(f"a recording needs at least {4 * MIN_WINDOW} points, got {len(known)} without gaps")
+            where = " outside of gaps" if len(known) < len(missing) else ""
+            raise ValueError(f"a recording needs at least {4 * MIN_WINDOW} points, got {len(known)}{where}")
         recording = standardise(read_recordings(given).series[0][:, known])
         encoder = None if self.encoder is None else load_encoder(self.encoder, self.device)
         self._segment(encoder, recording)
@@ -174,15 +175,10 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
 
 
 def _trends(recording: Float64, places: Indices, change_points: Indices) -> Float64:
-    """Return the line through each channel that has a straight trend, 0 for the others.
+    """Return the line through each channel that has a straight trend, 0 for the others; ``places`` tell its gaps.
 
     The line leaves less than the means of the segments, and hardly more than lines through parts as short as a
     segment may be: steps and bends leave more.
-
-    Args:
-        recording: standardised, ``(channels, n)``.
-        places: of its points in the recording with its gaps.
-        change_points: indices of the segments found.
     """
     length, n_parts = len(places), round(1 / _MIN_SEGMENT)
     rest = recording - _line(recording, places)
