@@ -403,32 +403,30 @@ class _Stream:
         self.pending = self.last = np.empty((channels, 0))
         self.n_missing = np.zeros(channels, np.intp)
 
-    def update(self, chunk: NDArray[Any]) -> Float64:
-        """Return the scores of the points that are complete, ``(channels, n)``."""
+    def update(self, chunk: NDArray[Any], *, end: bool = False) -> Float64:
+        """Return the scores of the points that are complete, ``(channels, n)``: at the end, of all.
+
+        A recording ends with a last window of each length.
+        """
         if len(chunk) != len(self.values):
             raise ValueError(f"the recording has {len(chunk)} channel(s), the reference has {len(self.values)}")
-        self._append(*self._fill(chunk.astype(np.float64)))
-        for index, reference in enumerate(self.references):
-            self._score(
-                index, _regular_starts(self.n_windows[index], self.received - reference.size, reference.size)
-            )
-        return self._take(self.received - self.scanner.delay_)
-
-    def finish(self) -> Float64:
-        """Return the scores of the remaining points, after a last window of each length that ends with them."""
-        self._append(*self._fill(self.pending[:, :0], end=True))
-        if 0 < self.received < self.scanner.window_:
-            window = self.scanner.window_
+        self._append(*self._fill(chunk.astype(np.float64), end))
+        window = self.scanner.window_
+        if end and 0 < self.received < window:
             raise ValueError(f"the recording has {self.received} points, fewer than one window of {window}")
         for index, reference in enumerate(self.references):
             last = self.received - reference.size
             starts = _regular_starts(self.n_windows[index], last, reference.size)
-            if last >= 0 and _start(self.n_windows[index] + len(starts) - 1, reference.size) != last:
+            if end and last >= 0 and _start(self.n_windows[index] + len(starts) - 1, reference.size) != last:
                 starts = np.append(starts, last)
             self._score(index, starts)
-        return self._take(self.received)
+        return self._take(self.received if end else self.received - self.scanner.delay_)
 
-    def _fill(self, chunk: Float64, *, end: bool = False) -> tuple[Float64, NDArray[np.bool_]]:
+    def finish(self) -> Float64:
+        """Return the scores of the remaining points."""
+        return self.update(self.pending[:, :0], end=True)
+
+    def _fill(self, chunk: Float64, end: bool) -> tuple[Float64, NDArray[np.bool_]]:
         """Return the points up to the last known value, interpolated, and which are in a gap; at the end, all."""
         points: Float64 = np.concatenate([self.pending, chunk], 1)
         if np.isinf(points).any():
