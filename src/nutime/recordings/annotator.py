@@ -18,7 +18,6 @@ A fitted annotator is saved as a folder::
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from datetime import timedelta
@@ -37,25 +36,15 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.extmath import softmax
 from sklearn.utils.validation import check_is_fitted
 
-from nutime.atomic import replace_folder
 from nutime.checks import check_arrays, check_number
 from nutime.data.series import Array, SeriesSet, is_frame, is_labelled
 from nutime.data.timeline import TimeReport, Times, as_dates, parse_times
-from nutime.devices import usable_device
-from nutime.documents import checksums, one_line, part_of, read_document
+from nutime.documents import one_line
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
-from nutime.estimators.storage import (
-    DAMAGE,
-    ENCODER,
-    ENCODER_CONFIG,
-    check_names,
-    decode_labels,
-    encode_labels,
-    read_arrays,
-    write_arrays,
-)
+from nutime.estimators.storage import DAMAGE, check_names, decode_labels, encode_labels
 from nutime.finetune.linear import LinearProbe
+from nutime.recordings.folders import read_folder, write_folder
 from nutime.recordings.windows import (
     MIN_WINDOW,
     Float64,
@@ -87,9 +76,6 @@ _BLOCKS = 5  # groups per recording for cross-validation, where there are few re
 _PENALTIES = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)  # of a change, as the logarithm of its odds
 _WRONG = 1e-3  # probability that a window is wrong about everything
 _CHUNK_SIZE = 1024  # windows embedded together
-#: Raised when what is written can no longer be read by older versions.
-FORMAT = 1
-DOCUMENT, _ARRAYS = "annotator.json", "annotator.safetensors"
 _PARAMS = ("window", "stride", "max_windows")
 _FITTED = ("has_background_", "window_", "stride_", "penalty_", "n_channels_in_", "channel_names_in_")
 
@@ -229,27 +215,18 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         if self._novelty is not None:
             arrays |= {"novelty.rows": self._novelty.rows, "novelty.basis": self._novelty.basis}
         document = {
-            "format": FORMAT,
             "params": {name: getattr(self, name) for name in _PARAMS},
             "classes": encode_labels(self.classes_),
             "fitted": {name: getattr(self, name) for name in _FITTED},
             "threshold": None if self._novelty is None else self._novelty.threshold,
         }
-        with replace_folder(folder) as fresh:
-            self.encoder_.save(fresh / ENCODER, decoder=False)
-            write_arrays(fresh / _ARRAYS, arrays)
-            document |= checksums(fresh, [_ARRAYS, ENCODER_CONFIG])
-            (fresh / DOCUMENT).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        return Path(folder)
+        return write_folder(folder, "annotator", document, arrays, self.encoder_)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> Self:
         """Read an annotator written by :meth:`save`; its annotations are those before saving."""
         folder = Path(folder)
-        document = read_document(part_of(folder, DOCUMENT), "annotator", FORMAT)
-        arrays = read_arrays(part_of(folder, _ARRAYS, document))
-        part_of(folder, ENCODER_CONFIG, document)
-        encoder = NuTime.from_pretrained(folder / ENCODER).to(usable_device(device))
+        document, arrays, encoder = read_folder(folder, "annotator", device)
         try:
             annotator = cls(encoder=encoder, device=device, **document["params"])
             annotator.encoder_ = encoder
