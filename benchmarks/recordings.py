@@ -26,11 +26,11 @@ from joblib import Memory
 from nutime.encoder import NuTime
 from nutime.recordings import scanner, segmenter
 from nutime.recordings.index import RecordingIndex
-from nutime.recordings.metrics import covering, label_intervals, tsb_ad_window, vus_pr
+from nutime.recordings.metrics import covering, tsb_ad_window, vus_pr
 from nutime.recordings.scanner import NuTimeScanner
 from nutime.recordings.search import find
 from nutime.recordings.segmenter import NuTimeSegmenter
-from nutime.recordings.windows import embed_windows
+from nutime.recordings.windows import embed_windows, runs
 
 
 def published(path: Path) -> dict[str, dict[str, float]]:
@@ -83,7 +83,7 @@ def anomaly(folder: Path, encoder: NuTime) -> None:
             row[name] = vus_pr(label, score, window)
             above = score > scanner.threshold_
             found[path.stem] |= {
-                f"{name}, found": np.mean([above[a:b].any() for a, b in label_intervals(label)]),
+                f"{name}, found": np.mean([above[a:b].any() for a, b in runs(label)]),
                 f"{name}, false": above[~label].mean(),
             }
         row["raw, period"] = vus_pr(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.decomposition import PCA
 
-from nutime.recordings.metrics import covering, label_intervals, tsb_ad_window, vus_pr
+from nutime.recordings.metrics import covering, tsb_ad_window, vus_pr
+from nutime.recordings.windows import runs
 
 RECORDINGS = Path(os.environ.get("NUTIME_RECORDINGS", "/nonexistent"))
 
@@ -37,24 +38,24 @@ def test_covering_lies_between_zero_and_one(length, true, found):
 
 
 def test_runs_of_labels_become_intervals():
-    assert label_intervals([1, 1, 0, 0, 1, 0, 1]) == [(0, 2), (4, 5), (6, 7)]
-    assert label_intervals([0, 0]) == []
+    assert runs([1, 1, 0, 0, 1, 0, 1]).tolist() == [[0, 2], [4, 5], [6, 7]]
+    assert runs([0, 0]).tolist() == []
 
 
 def reference_area(label, score, width):
     """Precision-recall area of one buffer length, from the definition, one threshold after the other."""
     half, length = width // 2, len(label)
     soft = label.astype(float)
-    for start, end in label_intervals(label):
+    for start, end in runs(label):
         for distance in range(1, half + 1):
             for point in (start - distance, end - 1 + distance):
                 if 0 <= point < length:
                     soft[point] += np.sqrt(1 - distance / width)
     soft = np.minimum(soft, 1)
     near = np.zeros(length, bool)
-    for start, end in label_intervals(label):
+    for start, end in runs(label):
         near[max(start - half, 0) : end + half] = True
-    events = label_intervals(near)
+    events = runs(near)
     area = previous = 0.0
     for threshold in -np.sort(-score)[np.linspace(0, length - 1, 250).astype(int)]:
         found = score >= threshold

@@ -84,6 +84,20 @@ def test_values_millions_of_times_as_large_beside_a_stretch_do_not_change_its_di
 
 
 @pytest.mark.parametrize("scale", ["keep", "ignore"])
+def test_nearly_equal_stretches_are_told_apart_beside_values_a_hundred_thousand_times_as_large(scale):
+    rng = np.random.default_rng(0)
+    query = rng.normal(size=(1, 80))
+    parts = []
+    for _ in range(10):
+        large = np.where(np.arange(30) == rng.integers(30), 1e5, rng.normal(size=30))[None]
+        parts += [query + rng.uniform(2e-7, 2e-6) * rng.normal(size=query.shape), large]
+    recording = np.concatenate(parts, axis=1)
+    found = nutime.find(recording, query, 5, scale=scale)
+    expected = brute_force([recording], query, 5, scale)
+    assert [match.start for match in found] == [item[2] for item in expected]
+
+
+@pytest.mark.parametrize("scale", ["keep", "ignore"])
 @pytest.mark.parametrize("sentinel", [-1e30, 9.97e36, 1e200, np.finfo(np.float64).max])
 def test_values_that_stand_for_missing_ones_hide_no_stretch_beside_them(sentinel, scale):
     recording = np.random.default_rng(2).normal(size=3000)

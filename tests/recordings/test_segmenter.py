@@ -39,6 +39,30 @@ def test_a_recording_of_one_state_has_no_change_point(encoder):
     assert segmenter.labels_.tolist() == [0]
 
 
+@pytest.mark.parametrize("uses_encoder", [False, True])
+@pytest.mark.parametrize("unit", [1e-9, 1.0])
+def test_a_straight_trend_has_no_change_point(encoder, uses_encoder, unit):
+    trend = np.arange(1200) / 60
+    segmenter = NuTimeSegmenter(encoder=encoder if uses_encoder else None, n_windows=150)
+    noise = noisy(np.zeros(1200))
+    for recording in (trend, trend + 5 * noise, trend + noise + np.tile(SINE, 2), trend[:200] + 5 * noise[:200]):
+        assert segmenter.fit_predict(unit * recording).size == 0
+
+
+def test_changes_on_a_trend_are_found(encoder):
+    segmenter = NuTimeSegmenter(encoder=encoder, n_windows=150)
+    trend, levels = np.arange(1200) / 60, noisy(np.repeat([0.0, 3.0], 600))
+    for recording in (noisy(SINE, SAW) + trend, np.stack([noisy(SINE, SINE) + trend, levels])):
+        np.testing.assert_allclose(segmenter.fit_predict(recording), [600], atol=30)
+
+
+@pytest.mark.parametrize("n_steps", [2, 5, 8, 11])
+def test_a_staircase_is_no_trend(n_steps):
+    recording = noisy(np.repeat(np.arange(n_steps) / 2, 200))
+    found = NuTimeSegmenter(encoder=None).fit_predict(recording)
+    np.testing.assert_allclose(found, np.arange(200, 200 * n_steps, 200), atol=10)
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 def test_as_many_change_points_are_found_as_are_known(count):
     found = NuTimeSegmenter(count, encoder=None).fit_predict(noisy(SINE, SAW, SQUARE))
@@ -61,6 +85,17 @@ def test_scale_and_offset_of_the_recording_do_not_matter():
         assert segmenter.fit_predict(recording * scale + offset).tolist() == expected
 
 
+@pytest.mark.parametrize("gap", [(0, 150), (200, 450), (580, 780), (1000, 1200)])
+def test_a_long_gap_is_no_segment_and_moves_no_change_point(encoder, gap):
+    recording = noisy(np.repeat([0.0, 3.0], 600), np.tile(SINE, 2))[:1200]
+    recording[slice(*gap)] = np.nan
+    found = NuTimeSegmenter(encoder=encoder, n_windows=150).fit_predict(recording)
+    assert len(found) == 1
+    assert 580 <= found[0] <= 620 or found[0] == gap[1]
+    trend = np.where(np.isnan(recording), np.nan, noisy(np.arange(1200) / 60))
+    assert NuTimeSegmenter(encoder=encoder, n_windows=150).fit_predict(trend).size == 0
+
+
 def test_missing_values_are_interpolated_and_move_no_change_point():
     recording = noisy(SINE, SAW)
     expected = NuTimeSegmenter(1, encoder=None).fit_predict(recording)
@@ -74,7 +109,8 @@ def test_missing_values_are_interpolated_and_move_no_change_point():
         ({"window": 0}, SINE, "window must be"),
         ({"window": "period"}, SINE, "window must be"),
         ({"n_change_points": -1}, SINE, "n_change_points must be"),
-        ({}, SINE[:20], "at least 64 points"),
+        ({}, SINE[:20], "at least 64 points, got 20$"),
+        ({}, np.where(POINTS < 550, np.nan, SINE), "at least 64 points, got 50 outside of gaps"),
         ({}, np.stack([SINE, SAW], 1), "transpose"),
         ({}, np.zeros((2, 3, 100)), "one recording"),
     ],

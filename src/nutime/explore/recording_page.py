@@ -293,14 +293,11 @@ def _table(columns: Results, name: str) -> list[Any]:
     rows = []
     for row in table_rows({column: values[:ROWS] for column, values in columns.items()}):
         first, last = (str(row[edge]) for edge in edges)
-        cells = [last, *(_text(row[column]) for column in others)]
+        values = [row[column] for column in others]
+        cells = [last, *(f"{value:.3f}" if isinstance(value, float) else str(value) for value in values)]
         button = html.Button(first, id={"interval": f"{row['start']}:{row['end']}", "table": name}, type="button")
         rows.append(html.Tr([html.Td(button), *map(html.Td, cells)]))
     head = html.Thead(html.Tr([html.Th(heading) for heading in ("from", "to", *others)]))
     more = len(columns["start"]) - len(rows)
     note = [html.P(f"… and {more:,} more, in the export", className="hint")] if more else []
     return [html.Table([head, html.Tbody(rows)]), *note]
-
-
-def _text(cell: Any) -> str:
-    return f"{cell:.3f}" if isinstance(cell, float) else str(cell)

@@ -176,8 +176,9 @@ class Session:
         classes, labelled = list(self.log.classes), np.array(list(labels), np.intp)
         names = list(dict.fromkeys(labels.values()))  # a new class is the last
         if len(names) < 2:
-            uncertainty, self._fitted = np.ones(len(self.embedded)), None
-            self.state = State(labels, classes, self._suggestions(labelled, uncertainty))
+            self._fitted = None
+            suggestions = self.space.select(labelled, np.ones(len(self.embedded)), SUGGESTIONS)
+            self.state = State(labels, classes, suggestions.tolist())
             return
         targets = np.array([names.index(label) for label in labels.values()], np.intp)
         folds = _folds(targets)
@@ -197,7 +198,7 @@ class Session:
         self.state = State(
             labels,
             classes,
-            self._suggestions(labelled, margin_uncertainty(now)),
+            self.space.select(labelled, margin_uncertainty(now), SUGGESTIONS).tolist(),
             np.array(names)[predicted],
             now.max(1),
             estimate,
@@ -205,9 +206,6 @@ class Session:
             _mistakes(labelled[validated], targets[validated], held_out, names),
             bool(earlier.sum() >= n_latest and (predicted != before).mean() < _STABLE_SHARE),
         )
-
-    def _suggestions(self, labelled: NDArray[np.intp], uncertainty: Float64) -> list[int]:
-        return [int(series) for series in self.space.select(labelled, uncertainty, SUGGESTIONS)]
 
     def _estimate(
         self, labelled: NDArray[np.intp], validated: NDArray[np.intp], correct: NDArray[np.bool_]

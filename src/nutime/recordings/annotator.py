@@ -18,7 +18,6 @@ A fitted annotator is saved as a folder::
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from datetime import timedelta
@@ -37,25 +36,15 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.extmath import softmax
 from sklearn.utils.validation import check_is_fitted
 
-from nutime.atomic import replace_folder
 from nutime.checks import check_arrays, check_number
 from nutime.data.series import Array, SeriesSet, is_frame, is_labelled
 from nutime.data.timeline import TimeReport, Times, as_dates, parse_times
-from nutime.devices import usable_device
-from nutime.documents import checksums, one_line, part_of, read_document
+from nutime.documents import one_line
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
-from nutime.estimators.storage import (
-    DAMAGE,
-    ENCODER,
-    ENCODER_CONFIG,
-    check_names,
-    decode_labels,
-    encode_labels,
-    read_arrays,
-    write_arrays,
-)
+from nutime.estimators.storage import DAMAGE, check_names, decode_labels, encode_labels
 from nutime.finetune.linear import LinearProbe
+from nutime.recordings.folders import read_folder, write_folder
 from nutime.recordings.windows import (
     MIN_WINDOW,
     Float64,
@@ -87,9 +76,6 @@ _BLOCKS = 5  # groups per recording for cross-validation, where there are few re
 _PENALTIES = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)  # of a change, as the logarithm of its odds
 _WRONG = 1e-3  # probability that a window is wrong about everything
 _CHUNK_SIZE = 1024  # windows embedded together
-#: Raised when what is written can no longer be read by older versions.
-FORMAT = 1
-DOCUMENT, _ARRAYS = "annotator.json", "annotator.safetensors"
 _PARAMS = ("window", "stride", "max_windows")
 _FITTED = ("has_background_", "window_", "stride_", "penalty_", "n_channels_in_", "channel_names_in_")
 
@@ -194,9 +180,9 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         self.has_background_ = bool((windows.target == len(self.classes_)).any())
         features = np.concatenate(
             [
-                np.concatenate(list(self._embedded(values, windows.start[windows.recording == index])))
+                part
                 for index, values in enumerate(given.series)
-                if (windows.recording == index).any()
+                for part in self._embedded(values, windows.start[windows.recording == index])
             ]
         )
         self._learn(features, windows, targets)
@@ -229,27 +215,18 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         if self._novelty is not None:
             arrays |= {"novelty.rows": self._novelty.rows, "novelty.basis": self._novelty.basis}
         document = {
-            "format": FORMAT,
             "params": {name: getattr(self, name) for name in _PARAMS},
             "classes": encode_labels(self.classes_),
             "fitted": {name: getattr(self, name) for name in _FITTED},
             "threshold": None if self._novelty is None else self._novelty.threshold,
         }
-        with replace_folder(folder) as fresh:
-            self.encoder_.save(fresh / ENCODER, decoder=False)
-            write_arrays(fresh / _ARRAYS, arrays)
-            document |= checksums(fresh, [_ARRAYS, ENCODER_CONFIG])
-            (fresh / DOCUMENT).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        return Path(folder)
+        return write_folder(folder, "annotator", document, arrays, self.encoder_)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> Self:
         """Read an annotator written by :meth:`save`; its annotations are those before saving."""
         folder = Path(folder)
-        document = read_document(part_of(folder, DOCUMENT), "annotator", FORMAT)
-        arrays = read_arrays(part_of(folder, _ARRAYS, document))
-        part_of(folder, ENCODER_CONFIG, document)
-        encoder = NuTime.from_pretrained(folder / ENCODER).to(usable_device(device))
+        document, arrays, encoder = read_folder(folder, "annotator", device)
         try:
             annotator = cls(encoder=encoder, device=device, **document["params"])
             annotator.encoder_ = encoder
@@ -269,8 +246,8 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         check_number("penalty_", self.penalty_, "[0, inf)")
         check_number("n_channels_in_", channels, "[1, inf)", integer=True)
         check_names(self.channel_names_in_, channels)
-        shapes = {"mean": "ho", "scale": "ho", "probe.mean": "d", "probe.scale": "d", "probe.coef": "cd"}
-        shapes["probe.intercept"] = "c"
+        probe = {"probe.mean": "d", "probe.scale": "d", "probe.coef": "cd", "probe.intercept": "c"}
+        shapes = {"mean": "ho", "scale": "ho", **probe}
         threshold = document["threshold"]
         if threshold is not None:
             check_number("threshold", threshold, "[0, inf)")
@@ -279,7 +256,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         n_classes = len(self.classes_) + self.has_background_
         check_arrays(arrays, shapes, h=channels, o=1, d=features, c=n_classes)
         self.mean_, self.scale_ = arrays["mean"], arrays["scale"]
-        self.probe_ = LinearProbe(*(arrays[f"probe.{name}"] for name in ("mean", "scale", "coef", "intercept")))
+        self.probe_ = LinearProbe(*(arrays[name] for name in probe))
         self._novelty = None
         if threshold is not None:
             self._novelty = _Novelty(arrays["novelty.rows"], arrays["novelty.basis"], threshold)
@@ -297,12 +274,10 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         return given
 
     def _choose_window(self, rows: list[_Row], shortest: int) -> None:
-        durations: dict[Any, list[int]] = {}
-        for row in rows:
-            durations.setdefault(row.label, []).append(row.end - row.start)
         self.window_, self.stride_ = self.window, self.stride  # type: ignore[assignment]
         if self.window == "auto":
-            usual = min(float(np.median(values)) for values in durations.values())
+            labels = {row.label for row in rows}
+            usual = min(np.median([row.end - row.start for row in rows if row.label == label]) for label in labels)
             self.window_ = int(np.clip(usual / 4, MIN_WINDOW, min(_LONGEST, shortest))) // _OVERLAP * _OVERLAP
         check_number("window", self.window_, f"[{MIN_WINDOW}, {shortest}]", integer=True)
         if self.stride == "auto":
@@ -319,7 +294,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
             parts.append(_Windows(np.full(kept.sum(), index), starts[kept], counts.argmax(1)[kept]))
         windows = _Windows(*(np.concatenate(part) for part in zip(*parts, strict=True)))
         members = [np.flatnonzero(windows.target == code) for code in self._codes]
-        for label, rows in zip(self.classes_, members, strict=False):
+        for label, rows in zip(self.classes_.tolist(), members, strict=False):
             if not len(rows):
                 raise ValueError(f"no window of {self.window_} points is within {label!r}; give a shorter window")
         most = max(1, self.max_windows // sum(len(rows) > 0 for rows in members))

@@ -13,7 +13,6 @@ that resemble the query in no candidate are missed; ``n_candidates`` trades time
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,21 +23,13 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import euclidean_distances
 
-from nutime.atomic import replace_folder
 from nutime.checks import check_arrays, check_number
 from nutime.data.series import Array, SeriesSet, resample
-from nutime.devices import usable_device
-from nutime.documents import checksums, one_line, part_of, read_document
+from nutime.documents import one_line
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
-from nutime.estimators.storage import (
-    DAMAGE,
-    ENCODER,
-    ENCODER_CONFIG,
-    check_names,
-    read_arrays,
-    write_arrays,
-)
+from nutime.estimators.storage import DAMAGE, check_names
+from nutime.recordings.folders import read_folder, write_folder
 from nutime.recordings.search import Match, Stretch, best_matches, check_scale
 from nutime.recordings.windows import (
     MIN_WINDOW,
@@ -52,9 +43,6 @@ from nutime.recordings.windows import (
     read_recordings,
 )
 
-#: Raised when what is written can no longer be read by older versions.
-FORMAT = 1
-_DOCUMENT, _ARRAYS = "index.json", "index.safetensors"
 _MULTIPLES = (1, 2, 4)  # of the dominant period
 _MAX_RATIO = 2.0  # of the lengths of query and windows, or its inverse
 _OVERLAP = 4  # windows that contain each point
@@ -167,7 +155,6 @@ class RecordingIndex:
             for number, times in enumerate(given.times):
                 arrays[f"times_{number}"] = times.view(np.int64) if times.dtype.kind in "mM" else times
         document = {
-            "format": FORMAT,
             "scale": self.scale,
             "windows": [level.size for level in self._levels],
             "n_recordings": len(given),
@@ -177,24 +164,13 @@ class RecordingIndex:
             "zoned": given.zoned,
             "encoder": self._encoder is not None,
         }
-        with replace_folder(folder) as fresh:
-            if self._encoder is not None:
-                self._encoder.save(fresh / ENCODER)
-            write_arrays(fresh / _ARRAYS, arrays)
-            document |= checksums(fresh, [_ARRAYS] if self._encoder is None else [_ARRAYS, ENCODER_CONFIG])
-            (fresh / _DOCUMENT).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        return Path(folder)
+        return write_folder(folder, "index", document, arrays, self._encoder)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> Self:
         """Read an index written by :meth:`save`; its matches are those before saving."""
         folder = Path(folder)
-        document = read_document(part_of(folder, _DOCUMENT), "index", FORMAT)
-        arrays = read_arrays(part_of(folder, _ARRAYS, document))
-        encoder = None
-        if document.get("encoder"):
-            part_of(folder, ENCODER_CONFIG, document)
-            encoder = NuTime.from_pretrained(folder / ENCODER).to(usable_device(device))
+        document, arrays, encoder = read_folder(folder, "index", device)
         try:
             check_scale(document["scale"])
             given = _restore_recordings(document, arrays)

@@ -6,12 +6,10 @@ Covering is that of Arbelaez et al. (2011), as TSSB and ClaSP report it. VUS-PR 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nutime.recordings.windows import autocorrelation
+from nutime.recordings.windows import Indices, runs
 
 _THRESHOLDS = 250
 
@@ -27,7 +25,7 @@ def covering(true_change_points: ArrayLike, found_change_points: ArrayLike, leng
     return float(jaccard.max(1) @ sizes / length)
 
 
-def _segments(change_points: ArrayLike, length: int) -> NDArray[np.intp]:
+def _segments(change_points: ArrayLike, length: int) -> Indices:
     """Return ``(n, 2)`` starts and ends."""
     inner = np.unique(np.asarray(change_points, np.intp))
     bounds = np.concatenate([[0], inner[(inner > 0) & (inner < length)], [length]])
@@ -54,7 +52,7 @@ def vus_pr(label: ArrayLike, score: ArrayLike, window: int) -> float:
     ranks = np.linspace(0, len(score) - 1, _THRESHOLDS).astype(np.intp)
     thresholds = score[order][ranks]
     found = np.searchsorted(-score[order], -thresholds, side="right")  # points at or above each threshold
-    anomalies = label_intervals(label)
+    anomalies = runs(label)
     areas = [_pr_area(label, score, order, found, thresholds, anomalies, width) for width in range(window + 1)]
     return float(np.mean(areas))
 
@@ -62,10 +60,10 @@ def vus_pr(label: ArrayLike, score: ArrayLike, window: int) -> float:
 def _pr_area(
     label: NDArray[np.bool_],
     score: NDArray[np.float64],
-    order: NDArray[np.intp],
-    found: NDArray[np.intp],
+    order: Indices,
+    found: Indices,
     thresholds: NDArray[np.float64],
-    anomalies: Sequence[tuple[int, int]],
+    anomalies: Indices,
     width: int,
 ) -> float:
     half = width // 2
@@ -85,7 +83,7 @@ def _pr_area(
     return float(np.diff(recall, prepend=0) @ (true_positives / found))
 
 
-def _widened(anomalies: Sequence[tuple[int, int]], half: int, length: int) -> list[tuple[int, int]]:
+def _widened(anomalies: Indices, half: int, length: int) -> list[tuple[int, int]]:
     """Return the anomalies with their buffers; those whose buffers touch are one."""
     widened: list[tuple[int, int]] = []
     for start, end in anomalies:
@@ -96,15 +94,11 @@ def _widened(anomalies: Sequence[tuple[int, int]], half: int, length: int) -> li
     return widened
 
 
-def label_intervals(label: ArrayLike) -> list[tuple[int, int]]:
-    """Return start and end (exclusive) of every run of true values."""
-    edges = np.flatnonzero(np.diff(np.asarray(label, np.int8), prepend=0, append=0))
-    return [(int(start), int(end)) for start, end in edges.reshape(-1, 2)]
-
-
 def tsb_ad_window(value: NDArray[np.floating]) -> int:
     """Return TSB-AD's window of a series: the lag of its highest autocorrelation peak, 125 where there is none."""
-    curve = autocorrelation(value[:20_000])[3:401]
+    centred = np.asarray(value[:20_000], np.float64) - np.mean(value[:20_000])
+    spectrum = np.abs(np.fft.rfft(centred, 2 * len(centred))) ** 2
+    curve = np.fft.irfft(spectrum)[3 : min(401, len(centred))]
     peaks = np.flatnonzero((curve[1:-1] > curve[:-2]) & (curve[1:-1] > curve[2:])) + 1
     if not len(peaks):
         return 125

@@ -31,7 +31,6 @@ from nutime.data.series import Array, is_frame, is_xarray
 from nutime.data.timeline import Times
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
-from nutime.recordings.metrics import label_intervals
 from nutime.recordings.windows import (
     Float64,
     Indices,
@@ -45,6 +44,7 @@ from nutime.recordings.windows import (
     moments,
     open_recording,
     read_recordings,
+    runs,
     times_of,
 )
 
@@ -90,12 +90,12 @@ class Interval(NamedTuple):
 class _Reference:
     """Windows of one length: ``(n, channels, values)`` for each way to compare, and what they are divided by.
 
-    ``known`` tells which channels, ``(channels, n)``, have no gap.
+    ``complete`` tells which channels, ``(channels, n)``, have no gap.
     """
 
     size: int
     starts: Indices
-    known: NDArray[np.bool_]
+    complete: NDArray[np.bool_]
     features: list[NDArray[np.float32]]
     mean: NDArray[np.float32]
     scale: NDArray[np.float32]
@@ -190,10 +190,8 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         recording /= self.scale_
         sizes = [size for size in (m * self.window_ for m in _MULTIPLES) if size <= length // 4] or [self.window_]
         gaps = long_runs(missing, self.window_ // 2, np.zeros(len(missing), np.intp))
-        starts = {size: self._reference_starts(gaps, size) for size in sizes}
-        self._references = [
-            self._reference(recording, gaps, own, size) for size, own in starts.items() if len(own) >= _MIN_WINDOWS
-        ]
+        references = (self._reference(recording, gaps, size) for size in sizes)
+        self._references = [reference for reference in references if reference is not None]
         if not self._references:
             raise ValueError(
                 f"too few stretches of {sizes[0]} points have no gap of {self.window_ // 2} missing values; "
@@ -239,15 +237,17 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         stream, self._stream = self._stream, _Stream(self)
         return np.asarray(stream.finish().sum(0))
 
-    def _reference_starts(self, gaps: NDArray[np.bool_], size: int) -> Indices:
-        """Return where the windows that are kept begin: those with a channel without a gap."""
-        starts = _starts(gaps.shape[1], size)
-        starts = starts[_known(gaps, starts, size).any(0)]
-        if len(starts) > self.max_windows:
-            starts = starts[np.linspace(0, len(starts) - 1, self.max_windows).astype(np.intp)]
-        return starts
-
-    def _reference(self, recording: Array, gaps: NDArray[np.bool_], starts: Indices, size: int) -> _Reference:
+    def _reference(self, recording: Array, gaps: NDArray[np.bool_], size: int) -> _Reference | None:
+        """Keep windows that have a channel without a gap; None if there are too few."""
+        last = recording.shape[1] - size
+        starts = np.unique(np.append(_regular_starts(0, last, size), last))
+        complete = _complete(gaps, starts, size)
+        kept = np.flatnonzero(complete.any(0))
+        if len(kept) > self.max_windows:
+            kept = kept[np.linspace(0, len(kept) - 1, self.max_windows).astype(np.intp)]
+        if len(kept) < _MIN_WINDOWS:
+            return None
+        starts = starts[kept]
         features = self._features(recording, starts, size)
         mean, scale = features[-1].mean(0), features[-1].std(0)
         scale[scale <= _ROUNDING * np.abs(mean).max()] = 1
@@ -255,7 +255,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
             features[-1] = (features[-1] - mean) / scale
         overlapping = np.abs(starts[:, None] - starts) < size
         units = [float(_distances(part, part, overlapping).sum(1).mean()) or 1.0 for part in features]
-        return _Reference(size, starts, _known(gaps, starts, size), features, mean, scale, units)
+        return _Reference(size, starts, complete[:, kept], features, mean, scale, units)
 
     def _held_out(self, length: int) -> Float64:
         """Score every stretch of the reference by the others."""
@@ -266,7 +266,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
             excluded |= np.abs(reference.starts[:, None] - reference.starts) < reference.size
             scores = np.mean(
                 [
-                    (_distances(part, part, excluded) * reference.known.T).sum(1) / unit
+                    (_distances(part, part, excluded) * reference.complete.T).sum(1) / unit
                     for part, unit in zip(reference.features, reference.units, strict=True)
                 ],
                 axis=0,
@@ -351,7 +351,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
                 int(points[:, start:end].sum(1).argmax()),
                 *interval_times(self.times_, start, end),
             )
-            for start, end in label_intervals(total > self.threshold_)
+            for start, end in runs(total > self.threshold_).tolist()
         ]
         return total
 
@@ -364,8 +364,8 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
         if self.encoder_ is not None:
             features[-1] = (features[-1] - reference.mean) / reference.scale
         scores = np.zeros((len(starts), len(values)))
-        for part, known, unit in zip(features, reference.features, reference.units, strict=True):
-            scores += _distances(part, known, excluded) / unit / len(features)
+        for part, others, unit in zip(features, reference.features, reference.units, strict=True):
+            scores += _distances(part, others, excluded) / unit / len(features)
         return scores.T
 
     def _features(self, recording: Array, starts: Indices, size: int) -> list[NDArray[np.float32]]:
@@ -403,32 +403,30 @@ class _Stream:
         self.pending = self.last = np.empty((channels, 0))
         self.n_missing = np.zeros(channels, np.intp)
 
-    def update(self, chunk: NDArray[Any]) -> Float64:
-        """Return the scores of the points that are complete, ``(channels, n)``."""
+    def update(self, chunk: NDArray[Any], *, end: bool = False) -> Float64:
+        """Return the scores of the points that are complete, ``(channels, n)``: at the end, of all.
+
+        A recording ends with a last window of each length.
+        """
         if len(chunk) != len(self.values):
             raise ValueError(f"the recording has {len(chunk)} channel(s), the reference has {len(self.values)}")
-        self._append(*self._fill(chunk.astype(np.float64)))
-        for index, reference in enumerate(self.references):
-            self._score(
-                index, _regular_starts(self.n_windows[index], self.received - reference.size, reference.size)
-            )
-        return self._take(self.received - self.scanner.delay_)
-
-    def finish(self) -> Float64:
-        """Return the scores of the remaining points, after a last window of each length that ends with them."""
-        self._append(*self._fill(self.pending[:, :0], end=True))
-        if 0 < self.received < self.scanner.window_:
-            window = self.scanner.window_
+        self._append(*self._fill(chunk.astype(np.float64), end))
+        window = self.scanner.window_
+        if end and 0 < self.received < window:
             raise ValueError(f"the recording has {self.received} points, fewer than one window of {window}")
         for index, reference in enumerate(self.references):
             last = self.received - reference.size
             starts = _regular_starts(self.n_windows[index], last, reference.size)
-            if last >= 0 and _start(self.n_windows[index] + len(starts) - 1, reference.size) != last:
+            if end and last >= 0 and _start(self.n_windows[index] + len(starts) - 1, reference.size) != last:
                 starts = np.append(starts, last)
             self._score(index, starts)
-        return self._take(self.received)
+        return self._take(self.received if end else self.received - self.scanner.delay_)
 
-    def _fill(self, chunk: Float64, *, end: bool = False) -> tuple[Float64, NDArray[np.bool_]]:
+    def finish(self) -> Float64:
+        """Return the scores of the remaining points."""
+        return self.update(self.pending[:, :0], end=True)
+
+    def _fill(self, chunk: Float64, end: bool) -> tuple[Float64, NDArray[np.bool_]]:
         """Return the points up to the last known value, interpolated, and which are in a gap; at the end, all."""
         points: Float64 = np.concatenate([self.pending, chunk], 1)
         if np.isinf(points).any():
@@ -468,8 +466,9 @@ class _Stream:
             part = starts[begin : begin + _CHUNK_SIZE]
             scores = self.scanner._compare(self.values, self.first, part, reference, itself=self.itself)
             local = part - self.first
-            known = _known(self.gaps, local, reference.size)
-            add_windows(self.sums[index], np.concatenate([scores * known, known]), local, local + reference.size)
+            complete = _complete(self.gaps, local, reference.size)
+            rows = np.concatenate([scores * complete, complete])
+            add_windows(self.sums[index], rows, local, local + reference.size)
 
     def _take(self, end: int) -> Float64:
         """Return the scores of points before ``end``, and forget these points."""
@@ -501,11 +500,6 @@ def _regular_starts(first: int, last: int, size: int) -> Indices:
     return starts[starts <= last]
 
 
-def _starts(length: int, size: int) -> Indices:
-    """Return where windows begin, from the first point to the last window that fits."""
-    return np.unique(np.append(_regular_starts(0, length - size, size), length - size))
-
-
 def _distances(
     queries: NDArray[np.float32], reference: NDArray[np.float32], excluded: NDArray[np.bool_] | None
 ) -> Float64:
@@ -535,7 +529,7 @@ def _means(sums: Float64) -> Float64:
     return np.where(counts > 0, scores / np.maximum(counts, 1), np.nan)
 
 
-def _known(gaps: NDArray[np.bool_], starts: Indices, size: int) -> NDArray[np.bool_]:
+def _complete(gaps: NDArray[np.bool_], starts: Indices, size: int) -> NDArray[np.bool_]:
     """Return which channels of each window have no gap, ``(channels, n)``."""
     before = np.pad(gaps.cumsum(1), ((0, 0), (1, 0)))
     return np.asarray(before[:, starts + size] == before[:, starts])

@@ -38,7 +38,7 @@ from nutime.recordings.windows import (
 SCALES = ("keep", "ignore")
 _MIN_QUERY = 4  # points: shorter stretches have no shape
 _CHUNK_POINTS = 2**17  # transformed together
-_DIGITS = 2.0**26  # half of those of a number: smaller values are transformed without the larger ones
+_MAX_RANGE = 2.0**8  # of magnitudes transformed together: larger values cost smaller ones their digits
 _HUGE = 2.0**500  # its square, summed over a query, is in range
 
 
@@ -124,7 +124,9 @@ class Stretch:
         rows = sliding_window_view(part, 2 * size - 1, axis=1)[:, ::size]  # (channels, blocks, 2 * size - 1)
         middle = rows[..., size - 1, None]
         level = self.values.mean(-1, keepdims=True)
-        query, unit = (self.values - level)[:, None], self.scale[:, None] * self._unit
+        # The power of two near the largest value of the query: its squares stay in range beside any others.
+        exponent = np.frexp(np.abs(self.values / self.scale).max())[1]
+        query, unit = (self.values - level)[:, None], self.scale[:, None] * np.ldexp(1.0, exponent)
         if self.shape_only:
             largest = np.abs(rows - middle).max(-1, keepdims=True)
             unit = np.where(largest > 0, np.maximum(largest / _HUGE, np.finfo(np.float64).tiny), 1)
@@ -152,11 +154,6 @@ class Stretch:
             difference = (stretch - self.values) / self.scale
         largest = np.abs(difference).max() or 1.0
         return float(largest * np.sqrt(((difference / largest) ** 2).mean()))
-
-    @property
-    def _unit(self) -> float:
-        """The power of two near the largest value of the query: its squares stay in range beside any others."""
-        return float(np.ldexp(1.0, np.frexp(np.abs(self.values / self.scale).max())[1]))
 
 
 def best_matches(given: SeriesSet, stretch: Stretch, blocks: list[Indices], k: int) -> list[Match]:
@@ -220,7 +217,7 @@ def _products(rows: Array, query: Array, reach: Array) -> Float64:
     size = query.shape[-1]
     n_fast = next_fast_len(rows.shape[-1], real=True)
     products = irfft(rfft(rows, n_fast) * np.conj(rfft(query, n_fast)), n_fast)[..., :size]
-    limit = np.abs(rows).max(-1, keepdims=True) / _DIGITS
+    limit = np.abs(rows).max(-1, keepdims=True) / _MAX_RANGE
     small = (reach > 0) & (reach < limit)
     if small.any():
         again = small.any((0, 2))

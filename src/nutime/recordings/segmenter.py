@@ -6,6 +6,9 @@ in their own segment: dynamic programming maximises the sum over segments of lin
 its length, which is the normalised association of spectral clustering. Neighbours have the same phase of a period,
 so that phase does not matter. Without a change the sum stays 1 however the recording is cut; a segment whose state
 occurs nowhere else adds 1; a change point must add ``penalty``.
+
+A straight trend changes nowhere, but its windows have their neighbours beside them. Where the line through a
+channel explains it better than the segments that were found, the channel is segmented again without the line.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ from nutime.recordings.windows import (
     cut_windows,
     embed_windows,
     interval_times,
-    read_recording,
+    long_runs,
+    open_recording,
+    read_recordings,
     standardise,
     times_of,
 )
@@ -41,6 +46,9 @@ _MULTIPLES = (1, 2, 4, 8)  # of the window
 _LONGEST = 256  # points of a window, unless two periods are longer
 _MIN_SEGMENT = 0.05  # of the recording
 _MAX_CHANGE_POINTS = 15  # where their number is unknown
+_MAX_REST = 0.5  # of the variance of a channel, around a straight trend
+_SAME_LINE = 0.8  # of that variance, at least left by lines through parts of the channel
+_LINE_ROUNDING = 1e-12  # of a line through a standardised channel
 # Two segments are one state if they have more than this share of the links expected within one state.
 _SAME_STATE = 0.5
 
@@ -64,12 +72,15 @@ class Segment(NamedTuple):
 class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
     """Find the change points of one recording.
 
+    A straight trend is none; a level that wanders is cut where it differs most. Missing values are interpolated;
+    gaps of 16 points and more, in all channels, are left out, and belong to the segments beside them.
+
     Args:
         n_change_points: how many to find; None decides by ``penalty``.
         window: points of the shortest window, best one period of what repeats, rounded to a power of two; ``auto``
             takes the dominant period, and 16 points where it does not fit eight times: nothing repeats there.
         encoder: shipped weights by name, a folder written by :meth:`nutime.NuTime.save`, or an encoder;
-            None compares the points of the windows instead.
+            None compares the points of the windows instead, and does not see a change in the amplitude of noise.
         penalty: what a change point must add to the normalised association. Higher finds fewer.
         n_windows: points of the recording around which windows are embedded; change points are found to within
             half of ``length / n_windows``.
@@ -110,28 +121,38 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the change points of ``X``, ``(length,)`` or ``(channels, length)``; ``y`` is ignored."""
-        given = read_recording(X)
+        given = open_recording(X)
         self.times_ = times_of(given)
-        recording = standardise(given.series[0])
-        length = recording.shape[1]
-        if length < 4 * MIN_WINDOW:
-            raise ValueError(f"a recording needs at least {4 * MIN_WINDOW} points, got {length}")
-        self.window_ = choose_window(self.window, recording, MIN_WINDOW, length // 8)
-        if self.window == "auto" and self.window_ == length // 8:
-            self.window_ = MIN_WINDOW
-        n_windows = min(self.n_windows, length // 2)
-        centres = ((np.arange(n_windows) + 0.5) * length / n_windows).astype(np.intp)  # of equal stretches
+        missing = np.asarray(np.isnan(given.series[0].astype(np.float64)).all(0))
+        known = np.flatnonzero(~long_runs(missing[None], MIN_WINDOW, np.zeros(1, np.intp)))
+        if len(known) < 4 * MIN_WINDOW:
+            where = " outside of gaps" if len(known) < len(missing) else ""
+            raise ValueError(f"a recording needs at least {4 * MIN_WINDOW} points, got {len(known)}{where}")
+        recording = standardise(read_recordings(given).series[0][:, known])
         encoder = None if self.encoder is None else load_encoder(self.encoder, self.device)
-        links = _links(encoder, recording, centres, self.window_)
-        cuts = self._cuts(links)
-        self.change_points_ = np.asarray([(centres[cut - 1] + centres[cut] + 1) // 2 for cut in cuts], np.intp)
-        self.labels_ = _states(links, cuts)
-        bounds = pairwise([0, *self.change_points_.tolist(), length])
+        self._segment(encoder, recording)
+        trends = _trends(recording, known, self.change_points_)
+        if trends.any():
+            self._segment(encoder, standardise(recording - trends))
+        self.change_points_ = known[self.change_points_]
+        bounds = pairwise([0, *self.change_points_.tolist(), len(missing)])
         self.segments_ = [
             Segment(start, end, state, *interval_times(self.times_, start, end))
             for (start, end), state in zip(bounds, self.labels_.tolist(), strict=True)
         ]
         return self
+
+    def _segment(self, encoder: NuTime | None, recording: Float64) -> None:
+        length = recording.shape[1]
+        self.window_ = choose_window(self.window, recording, MIN_WINDOW, length // 8)
+        if self.window == "auto" and self.window_ == length // 8:
+            self.window_ = MIN_WINDOW
+        n_windows = min(self.n_windows, length // 2)
+        centres = ((np.arange(n_windows) + 0.5) * length / n_windows).astype(np.intp)  # of equal stretches
+        links = _links(encoder, recording, centres, self.window_)
+        cuts = self._cuts(links)
+        self.change_points_ = np.asarray([(centres[cut - 1] + centres[cut] + 1) // 2 for cut in cuts], np.intp)
+        self.labels_ = _states(links, cuts)
 
     def predict(self, X: Any) -> Indices:
         """Return the sorted change points of ``X``; segmenting learns nothing from earlier recordings."""
@@ -151,6 +172,31 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"n_change_points must be None or from 0 to {n_windows // 2 - 1}, got {count!r}")
         self.association_, cuts = _best_cuts(links, count, min(min_segment, n_windows // (count + 1)))
         return cuts[count]
+
+
+def _trends(recording: Float64, places: Indices, change_points: Indices) -> Float64:
+    """Return the line through each channel that has a straight trend, 0 for the others; ``places`` tell its gaps.
+
+    The line leaves less than the means of the segments, and hardly more than lines through parts as short as a
+    segment may be: steps and bends leave more.
+    """
+    length, n_parts = len(places), round(1 / _MIN_SEGMENT)
+    rest = recording - _line(recording, places)
+    rest[np.abs(rest).max(1) < _LINE_ROUNDING] = 0
+    borders = np.arange(1, n_parts) * length // n_parts
+    parts = zip(np.split(rest, borders, 1), np.split(places, borders), strict=True)
+    lines = sum(np.square(part - _line(part, own)).sum(1) for part, own in parts) / (length - 2 * n_parts)
+    steps = sum(part.var(1) * part.shape[1] for part in np.split(recording, change_points, 1)) / length
+    line = rest.var(1)
+    straight = (line < _MAX_REST) & (line < steps) & (lines >= _SAME_LINE * line)
+    return np.where(straight[:, None], recording - rest, 0)
+
+
+def _line(values: Float64, places: Indices) -> Float64:
+    """Return the least-squares line through each row of values."""
+    centred = places - places.mean()
+    slope = values @ centred / (centred @ centred)
+    return np.asarray(values.mean(1, keepdims=True) + slope[:, None] * centred)
 
 
 def _links(encoder: NuTime | None, recording: Float64, centres: Indices, window: int) -> Float64:

@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nutime.data import frames
 from nutime.data.frames import RawSeries, read_groups, read_mapping, read_xarray
@@ -165,14 +165,6 @@ def mean_and_deviation(recordings: Sequence[Array]) -> tuple[Float64, Float64]:
     return np.ldexp(mean, exponent), np.where(deviation > ROUNDING * largest, deviation, 0)
 
 
-def autocorrelation(value: NDArray[np.floating[Any]]) -> Float64:
-    """Return the autocorrelation of one channel at every lag; 0 for a constant one."""
-    centred = np.asarray(value, np.float64) - np.mean(value)
-    spectrum = np.abs(np.fft.rfft(centred, 2 * len(centred))) ** 2
-    curve = np.fft.irfft(spectrum)[: len(centred)]
-    return np.asarray(curve / (curve[0] or 1.0))
-
-
 def choose_window(window: Any, recording: Array, shortest: int, longest: int) -> int:
     """Return ``window``, or for ``auto`` the dominant period within the bounds given."""
     length = recording.shape[1]
@@ -218,15 +210,20 @@ def add_windows(sums: Float64, rows: NDArray[Any], starts: Indices, ends: Indice
     sums += np.cumsum(steps, axis=1)[:, :length]
 
 
+def runs(flags: ArrayLike) -> Indices:
+    """Return start and end (exclusive) of every run of true values, ``(n, 2)``."""
+    return np.flatnonzero(np.diff(np.asarray(flags, bool), prepend=False, append=False)).reshape(-1, 2)
+
+
 def long_runs(flags: NDArray[np.bool_], shortest: int, before: Indices) -> NDArray[np.bool_]:
     """Return which points of each channel are in a run of at least ``shortest`` flags.
 
     ``before`` counts the flags directly before the first point of each channel.
     """
-    runs = np.zeros(flags.shape)
-    for channel, own in enumerate(flags):
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], own, [False]])))
-        starts, ends = edges[::2], edges[1::2]
-        is_long = ends - starts + before[channel] * (starts == 0) >= shortest
-        add_windows(runs[channel : channel + 1], np.ones((1, int(is_long.sum()))), starts[is_long], ends[is_long])
-    return runs > 0
+    long = np.zeros(flags.shape, bool)
+    for own, count, out in zip(flags, before, long, strict=True):
+        edges = runs(own)
+        lengths = edges[:, 1] - edges[:, 0] + count * (edges[:, 0] == 0)
+        for start, end in edges[lengths >= shortest]:
+            out[start:end] = True
+    return long
