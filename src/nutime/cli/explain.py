@@ -42,7 +42,7 @@ def explain(
 
     Example: `nutime explain model new.csv -o contributions.csv --index 0 --figure figures`
     """
-    check_outputs(out, as_json, read, source)
+    check_outputs(out, as_json, read, source, figure=figure)
     check_model(model)
 
     from nutime.batch.results import open_results
