@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from tiny_recipe import TINY, arguments, stop_at
 
 from nutime import NuTime
-from nutime.atomic import locked
+from nutime.atomic import Journal, locked
 from nutime.data.corpus.build import synthesize_corpus
 from nutime.data.corpus.store import CorpusWriter
 from nutime.figures.curves import read_metrics
@@ -181,6 +181,17 @@ def test_a_non_finite_loss_stops_the_run_and_names_the_batch(recipe, tmp_path):
     poisoned = dataclasses.replace(recipe, learning_rate=1e38)
     with pytest.raises(NonFiniteLossError, match=r"loss of step \d+ is not finite; its batch starts with series"):
         pretrain(tmp_path / "corpus", tmp_path / "run", poisoned, device="cpu")
+
+
+def test_a_run_whose_log_cannot_be_opened_leaves_no_file_open(corpus, recipe, tmp_path):
+    pytest.importorskip("tensorboard")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "tensorboard").write_text("")  # a file where the folder should go
+    with pytest.raises(FileExistsError) as caught:
+        pretrain(corpus.path, run, recipe, resume=True, device="cpu")
+    assert caught.value.__traceback__  # which holds on to what was opened
+    Journal(run / "metrics.jsonl").close()  # another process can append to it
 
 
 def test_an_unwritable_checkpoint_midway_is_a_warning_and_the_run_goes_on(corpus, recipe, tmp_path):

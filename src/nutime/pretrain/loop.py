@@ -14,8 +14,9 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,7 @@ def _train(
     done = int(step.step)
     timer = _Timer(config.batch)
     saved = done
-    with closing(_Log(run)) if run else nullcontext() as log:
+    with _open_log(run) if run else nullcontext() as log:
         while done < steps:
             data.prepare(done)
             step()
@@ -167,7 +168,7 @@ def _train(
                 if metrics.spread < COLLAPSE:
                     warnings.warn(f"step {done}: spread {metrics.spread:.3f}, embeddings collapse", stacklevel=2)
                 if log:
-                    log.write(metrics)
+                    log(metrics)
                     report(metrics)
             stop = _agreed(stopping, done, step)
             if run and (done % config.checkpoint_every == 0 or stop or done == steps):
@@ -247,29 +248,25 @@ def stored_run(run: Path) -> dict[str, Any] | None:
     return stored
 
 
-class _Log:
-    """Metrics as JSON lines and, where TensorBoard is installed, as its events."""
+@contextmanager
+def _open_log(run: Path) -> Iterator[Callable[[StepMetrics], None]]:
+    """Yield a function that writes metrics as JSON lines and, where TensorBoard is installed, as its events."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        open_board: Callable[[], AbstractContextManager[Any]] = nullcontext
+    else:
+        open_board = partial(SummaryWriter, run / "tensorboard")
+    with Journal(run / "metrics.jsonl") as lines, open_board() as board:
 
-    def __init__(self, run: Path) -> None:
-        self._lines = Journal(run / "metrics.jsonl")
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            self._board = None
-        else:
-            self._board = SummaryWriter(run / "tensorboard")
+        def write(metrics: StepMetrics) -> None:
+            values = {name: value for name, value in dataclasses.asdict(metrics).items() if value is not None}
+            lines.append(json.dumps(values))
+            if board:
+                for name in values.keys() - {"step", "steps"}:
+                    board.add_scalar(name, values[name], metrics.step)
 
-    def write(self, metrics: StepMetrics) -> None:
-        values = {name: value for name, value in dataclasses.asdict(metrics).items() if value is not None}
-        self._lines.append(json.dumps(values))
-        if self._board:
-            for name in values.keys() - {"step", "steps"}:
-                self._board.add_scalar(name, values[name], metrics.step)
-
-    def close(self) -> None:
-        self._lines.close()
-        if self._board:
-            self._board.close()
+        yield write
 
 
 class _Timer:
