@@ -31,6 +31,7 @@ from nutime.cli import (
     values,
 )
 from nutime.cli.text import printable
+from nutime.documents import message_of
 
 app = typer.Typer(
     help="Embeddings, classifiers, clusters and anomaly scores for time series of any scale.",
@@ -81,7 +82,7 @@ def main() -> None:
         with _one_line_messages():
             app()  # Ctrl-C ends with exit code 130
     except (ValueError, OSError, RuntimeError, ImportError) as error:
-        print(f"nutime: {printable(' '.join(str(error).split()))}", file=sys.stderr)
+        print(f"nutime: {printable(message_of(error))}", file=sys.stderr)
         raise SystemExit(1) from None
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -92,7 +93,7 @@ def _one_line_messages() -> Iterator[None]:
     """Print warnings and log messages of nutime as one line each, and none of other packages."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        print(f"nutime: {printable(' '.join(str(message).split()))}", file=sys.stderr)
+        print(f"nutime: {printable(message_of(message))}", file=sys.stderr)
 
     handler = logging.StreamHandler()
     handler.format = lambda record: f"nutime: {printable(record.getMessage())}"  # type: ignore[method-assign]
