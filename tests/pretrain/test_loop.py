@@ -170,6 +170,14 @@ def test_a_damaged_run_is_refused_in_one_line(corpus, tmp_path, content):
         pretrain(corpus.path, tmp_path, resume=True, device="cpu")
 
 
+def test_a_run_that_states_the_lengths_of_its_views_is_resumed(corpus, uninterrupted, tmp_path):
+    run = shutil.copytree(uninterrupted, tmp_path / "run")
+    document = json.loads((run / "run.json").read_text())
+    document["config"]["lengths"] = []
+    (run / "run.json").write_text(json.dumps(document))
+    assert pretrain(corpus.path, run, resume=True, device="cpu")
+
+
 def test_a_run_in_use_is_not_resumed_by_another_process(corpus, uninterrupted):
     with locked(uninterrupted), pytest.raises(ValueError, match="another process is using it"):
         pretrain(corpus.path, uninterrupted, resume=True, device="cpu")
