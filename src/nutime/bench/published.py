@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, TypeAlias
 
-from nutime.bench.statistics import Estimate
+from nutime.bench.statistics import Columns, Estimate
 from nutime.data.archives import find_set
 
 #: Method to score to value.
@@ -98,7 +98,7 @@ def info(table: str) -> TableInfo:
 
 
 @cache
-def columns(table: str) -> Mapping[str, Mapping[str, float]]:
+def columns(table: str) -> Columns:
     """Return a table with one row per data set: method to accuracy by set, in the printed order."""
     archive = info(table).archive
     if not archive:
@@ -140,9 +140,7 @@ def rounded(column: Mapping[str, float], sets: Mapping[str, object], decimals: i
     return {name: round(value, decimals) for name, value in column.items() if name in sets}
 
 
-def beside_published(
-    own_columns: Mapping[str, Mapping[str, float]], table: str, selection: str
-) -> dict[str, dict[str, float]]:
+def beside_published(own_columns: Columns, table: str, selection: str) -> dict[str, dict[str, float]]:
     """Return columns together with those of a table of the paper, on the sets of that table.
 
     The paper's own column was selected on test data: it is included only among ``paper`` results.
