@@ -58,20 +58,15 @@ def _options(
     pass
 
 
-app.command()(demo.demo)
-for command in (commands.embed, commands.fit, commands.predict, commands.cluster, commands.detect):
+for command in (
+    *(demo.demo, commands.embed, commands.fit, commands.predict, commands.cluster, commands.detect),
+    *(values.impute, values.forecast, recordings.segment, recordings.scan, recordings.annotate, recordings.find),
+    *(explain.explain, label.label, label.suggest, explore.explore, export.export, serve.serve),
+    *(pretrain.pretrain, pretrain.decoder),
+):
     app.command()(command)
-app.command()(values.impute)
-app.command()(values.forecast)
-for command in (recordings.segment, recordings.scan, recordings.annotate, recordings.find):
-    app.command()(command)
-for command in (explain.explain, label.label, label.suggest, explore.explore, export.export, serve.serve):
-    app.command()(command)
-app.add_typer(corpus.app, name="corpus")
-app.command()(pretrain.pretrain)
-app.command()(pretrain.decoder)
-app.add_typer(bench.app, name="bench")
-app.add_typer(figure.app, name="figure")
+for name, group in {"corpus": corpus.app, "bench": bench.app, "figure": figure.app}.items():
+    app.add_typer(group, name=name)
 
 
 def main() -> None:
