@@ -19,8 +19,6 @@ _INTERVALS = {
     "weight_decay": "[0, inf)",
     "smallest_crop": "(0, 1]",
     "rescale": "[0, inf)",
-    "masked": "[0, 1)",
-    "contrast": "[0, inf)",
 }
 
 
@@ -69,10 +67,16 @@ class PretrainConfig:
         check_number("seed", self.seed, "[0, 2147483647]", integer=True)  # hashed as int32
         if self.steps is not None:
             check_number("steps", self.steps, "[1, inf)", integer=True)
-        if self.teacher is not None and Objective(self.pool, self.masked, self.contrast) != Objective():
+        objective = self.objective  # refuses values that it does not know
+        if objective != Objective() and self.teacher is not None:
             raise ValueError("pool, masked and contrast have no effect with a teacher; leave them out")
         if self.sampling not in get_args(Sampling):
             raise ValueError(f"sampling must be one of {', '.join(get_args(Sampling))}; got {self.sampling!r}")
+
+    @property
+    def objective(self) -> Objective:
+        """The task of BYOL."""
+        return Objective(self.pool, self.masked, self.contrast)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> PretrainConfig:

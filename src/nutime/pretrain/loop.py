@@ -29,7 +29,7 @@ from nutime.devices import usable_device
 from nutime.documents import one_line
 from nutime.encoder import NuTime
 from nutime.model.network import NuTimeNetwork
-from nutime.pretrain.byol import BYOL, Objective
+from nutime.pretrain.byol import BYOL
 from nutime.pretrain.checkpoint import load_newest, save_checkpoint
 from nutime.pretrain.config import PretrainConfig
 from nutime.pretrain.distillation import Distillation
@@ -126,7 +126,7 @@ def pretrain(
             model.fit(step.samples(_TEACHER_BATCHES))
         if rank == 0 and not (run / _DOCUMENT).exists():  # not before: a run that cannot start may be corrected
             _describe_run(run, config, corpus)
-        done = _train(step, data, config, steps, run if rank == 0 else None, stopping, probe, report)
+        done = _train(step, data, run if rank == 0 else None, stopping, probe, report)
         if rank == 0 and done == steps:
             network.save(run / "model")
         return done == steps
@@ -134,22 +134,20 @@ def pretrain(
 
 def _training_model(network: NuTime, config: PretrainConfig, device: torch.device) -> BYOL | Distillation:
     if config.teacher is None:
-        return BYOL(network, Objective(config.pool, config.masked, config.contrast)).to(device)
+        return BYOL(network, config.objective).to(device)
     return Distillation(network, NuTime.from_pretrained(config.teacher).to(device)).to(device)
 
 
 def _train(
     step: PretrainStep,
     data: ResidentCorpus | StreamedCorpus,
-    config: PretrainConfig,
-    steps: int,
     run: Path | None,
     stopping: list[int],
     probe: Callable[[NuTimeNetwork], float] | None,
     report: Callable[[StepMetrics], None],
 ) -> int:
     """Take the remaining steps; return the total number taken. ``run`` is None except in rank 0."""
-    done = int(step.step)
+    config, steps, done = step.config, step.schedule.steps, int(step.step)
     timer = _Timer(config.batch)
     saved = done
     with _open_log(run) if run else nullcontext() as log:
