@@ -83,5 +83,10 @@ def read_document(path: Path, what: str, newest: int) -> dict[str, Any]:
 
 
 def one_line(error: Exception) -> str:
-    """Return the type and message of an error on one line."""
+    """Return the type and message of an error on one line: for errors whose message alone may say little."""
     return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def message_of(error: Exception | str) -> str:
+    """Return the message of an error on one line; its type, if it has none."""
+    return " ".join(str(error).split()) or type(error).__name__

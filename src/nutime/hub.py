@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from nutime.documents import message_of
 from nutime.model.network import NuTimeNetwork, count_parameters
 
 Encoder = TypeVar("Encoder", bound=NuTimeNetwork)
@@ -50,7 +51,7 @@ def is_hub_id(name: str | Path) -> bool:
 
 def load(read: Callable[[Path], Encoder], hub_id: str, **options: Any) -> Encoder:
     """Return what ``read`` makes of the downloaded or cached folder; ``options`` are those of the mixin."""
-    with _one_line(f"there is no folder {hub_id!r}, and it cannot be loaded from the hub"):
+    with _refused_as(f"there is no folder {hub_id!r}, and it cannot be loaded from the hub"):
         encoder: Encoder = _adapter().from_pretrained(hub_id, read=read, **options).content
     return encoder
 
@@ -68,7 +69,7 @@ def push(encoder: NuTimeNetwork, save: Callable[[Path], object], hub_id: str, **
         raise ValueError(f"{hub_id!r} is not a hub id; expected owner/name")
     about = {"repo_id": hub_id, "config": encoder.config, "parameters": f"{count_parameters(encoder):,}"}
     about |= options.pop("model_card_kwargs", None) or {}
-    with _one_line(f"{hub_id!r} cannot be pushed to the hub"):
+    with _refused_as(f"{hub_id!r} cannot be pushed to the hub"):
         return str(_adapter()(save).push_to_hub(hub_id, model_card_kwargs=about, **options))
 
 
@@ -103,10 +104,9 @@ def _adapter() -> Any:
 
 
 @contextmanager
-def _one_line(failure: str) -> Iterator[None]:
+def _refused_as(failure: str) -> Iterator[None]:
     """Raise a ValueError of one line; errors of networks and their libraries have no common type."""
     try:
         yield
     except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{failure}: {reason}") from error
+        raise ValueError(f"{failure}: {message_of(error)}") from error

@@ -38,7 +38,7 @@ def test_columns_have_the_average_that_is_printed_below_them(table):
     ],
 )
 def test_results_on_default_splits_have_their_published_means(table, members, method, percent):
-    column = published.column(table, method)
+    column = published.columns(table)[method]
     mean = np.mean([column[name] for name in sublist(members)])
     assert 100 * mean == pytest.approx(percent, abs=0.05)
 
@@ -87,19 +87,6 @@ def test_every_protocol_refers_to_tables_that_exist_and_every_table_to_its_place
     assert set(published.OTHER_METHODS.values()) == set(OTHERS)
     assert all(published.info(table).where for table in (*SUBLISTS, *BY_METHOD, *OTHERS))
     assert "openreview.net" in published.citation()
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: published.info("ucr113"), "known are ucr112_supervised"),
-        (lambda: published.column("fewshot41", "FS-3"), "it has NuTime, FS-1, FS-2"),
-        (lambda: published.columns("anomaly_fdb"), "use scores"),
-    ],
-)
-def test_a_wrong_name_is_answered_by_the_right_ones(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
 
 
 def test_the_tables_travel_with_the_package():

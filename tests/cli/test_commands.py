@@ -585,6 +585,17 @@ def test_explain_writes_a_row_per_point_and_a_figure(nutime, tmp_path, train, mo
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {"explain.png", "explain.svg"}
 
 
+@pytest.mark.parametrize("command", ["explain", "forecast"])
+def test_a_figure_that_cannot_be_written_is_refused_before_the_work(
+    nutime, tmp_path, train, model, chosen, command
+):
+    (tmp_path / "taken").write_text("")
+    arguments = [model, train] if command == "explain" else [train, "--horizon", 3]
+    done = nutime(command, *arguments, "-o", tmp_path / "out.csv", "--figure", tmp_path / "taken", *chosen)
+    assert "taken: is a file; name a folder" in done.refusal
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_explain_counts_points_as_the_input_does(nutime, tmp_path, model, chosen):
     X, y = waves()
     gaps = X[:2].copy()

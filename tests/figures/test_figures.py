@@ -137,7 +137,7 @@ def test_labels_of_a_critical_difference_diagram_never_overlap(ranks):
 
 
 def test_a_critical_difference_diagram_has_the_best_on_the_right():
-    figure = draw_critical_difference({"good": 1.2, "middling": 2.0, "bad": 2.8}, [("good", "middling")])
+    figure = draw_critical_difference({"good": 1.2, "middling": 2.0, "bad": 2.8}, [("good", "middling")], "")
     places = {text.get_text().split()[-1]: text.get_window_extent().x0 for text in texts(figure)}
     assert places["good"] > places["2.80"]
     labels = [text.get_text() for text in texts(figure)]
@@ -146,7 +146,7 @@ def test_a_critical_difference_diagram_has_the_best_on_the_right():
 
 
 def test_a_bar_spans_the_ranks_of_its_clique():
-    figure = draw_critical_difference({"a": 1.0, "b": 2.0, "c": 3.0}, [("b", "c")])
+    figure = draw_critical_difference({"a": 1.0, "b": 2.0, "c": 3.0}, [("b", "c")], "")
     [bar] = [line for line in figure.axes[0].get_lines() if line.get_linewidth() == 4]
     ticks = {text.get_text(): text.get_position()[0] for text in texts(figure) if text.get_text() in "123"}
     assert sorted(bar.get_xdata()) == pytest.approx([ticks["3"] - 0.05, ticks["2"] + 0.05])

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from tiny_recipe import TINY, arguments, stop_at
 
 from nutime import NuTime
-from nutime.atomic import locked
+from nutime.atomic import Journal, locked
 from nutime.data.corpus.build import synthesize_corpus
 from nutime.data.corpus.store import CorpusWriter
 from nutime.figures.curves import read_metrics
@@ -170,6 +170,14 @@ def test_a_damaged_run_is_refused_in_one_line(corpus, tmp_path, content):
         pretrain(corpus.path, tmp_path, resume=True, device="cpu")
 
 
+def test_a_run_that_states_the_lengths_of_its_views_is_resumed(corpus, uninterrupted, tmp_path):
+    run = shutil.copytree(uninterrupted, tmp_path / "run")
+    document = json.loads((run / "run.json").read_text())
+    document["config"]["lengths"] = []
+    (run / "run.json").write_text(json.dumps(document))
+    assert pretrain(corpus.path, run, resume=True, device="cpu")
+
+
 def test_a_run_in_use_is_not_resumed_by_another_process(corpus, uninterrupted):
     with locked(uninterrupted), pytest.raises(ValueError, match="another process is using it"):
         pretrain(corpus.path, uninterrupted, resume=True, device="cpu")
@@ -181,6 +189,17 @@ def test_a_non_finite_loss_stops_the_run_and_names_the_batch(recipe, tmp_path):
     poisoned = dataclasses.replace(recipe, learning_rate=1e38)
     with pytest.raises(NonFiniteLossError, match=r"loss of step \d+ is not finite; its batch starts with series"):
         pretrain(tmp_path / "corpus", tmp_path / "run", poisoned, device="cpu")
+
+
+def test_a_run_whose_log_cannot_be_opened_leaves_no_file_open(corpus, recipe, tmp_path):
+    pytest.importorskip("tensorboard")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "tensorboard").write_text("")  # a file where the folder should go
+    with pytest.raises(FileExistsError) as caught:
+        pretrain(corpus.path, run, recipe, resume=True, device="cpu")
+    assert caught.value.__traceback__  # which holds on to what was opened
+    Journal(run / "metrics.jsonl").close()  # another process can append to it
 
 
 def test_an_unwritable_checkpoint_midway_is_a_warning_and_the_run_goes_on(corpus, recipe, tmp_path):

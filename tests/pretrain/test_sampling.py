@@ -35,6 +35,11 @@ def test_a_corpus_that_fits_is_resident_and_one_that_does_not_is_streamed(corpus
     streamed.close()
 
 
+def test_a_budget_of_0_is_not_the_default(corpus):
+    with pytest.raises(ValueError, match="a subset of 0 values cannot hold"):
+        load_corpus(corpus, "size", CPU, batch=8, seed=0, budget=0)
+
+
 @pytest.fixture
 def streaming(corpus):
     data = StreamedCorpus(corpus, "size", CPU, subset_values=4000, batch=8, seed=0)

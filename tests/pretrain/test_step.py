@@ -1,6 +1,5 @@
 import dataclasses
 
-import numpy as np
 import pytest
 import torch
 from tiny_recipe import TINY
@@ -19,9 +18,9 @@ def sampler(corpus):
     return ResidentCorpus(corpus, "size", torch.device("cpu")).sampler
 
 
-def make_step(sampler, seed=0, rescale=0.0, lengths=(), **processes):
+def make_step(sampler, seed=0, rescale=0.0, **processes):
     torch.manual_seed(0)
-    config = PretrainConfig(batch=16, seed=seed, rescale=rescale, lengths=lengths)
+    config = PretrainConfig(batch=16, seed=seed, rescale=rescale)
     return PretrainStep(BYOL(NuTimeNetwork(TINY)), sampler, Schedule(steps=20), config, **processes)
 
 
@@ -84,7 +83,7 @@ def test_a_non_finite_loss_is_remembered_with_its_step(sampler):
 def test_rescaling_changes_level_and_scale_and_leaves_the_shape(sampler):
     def views(rescale):
         step = make_step(sampler, rescale=rescale)
-        return step._views(TINY.length, step.step, step._rows)[0].flatten(0, 2).double()
+        return step._views(step.step, step._rows)[0].flatten(0, 2).double()
 
     plain, rescaled = views(0.0), views(0.5)
     shapes = [(x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True) for x in (plain, rescaled)]
@@ -92,14 +91,6 @@ def test_rescaling_changes_level_and_scale_and_leaves_the_shape(sampler):
     factor = rescaled.std(1) / plain.std(1)
     assert factor.log().std() == pytest.approx(0.5, rel=0.5)
     assert not torch.allclose(rescaled.mean(1), factor * plain.mean(1))
-
-
-def test_a_step_draws_one_of_several_lengths_by_its_number_alone(sampler):
-    step = make_step(sampler, lengths=(16, 32))
-    drawn = [step.length_of(number) for number in range(40)]
-    assert set(drawn) == {16, 32}
-    assert [step.length_of(number) for number in range(40)] == drawn
-    assert all(np.isfinite(losses(step, 4)))
 
 
 @pytest.mark.parametrize("dim", [256, 384])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -175,7 +175,6 @@ class Request:
         corpus: folder of the corpus that ablations pretrain on.
         steps, batch: of the ablations' pretraining.
         encoders: folder for the ablations' pretrained variants.
-        network: the network that ablations vary.
     """
 
     weights: tuple[str, ...] = ("nutime-base",)
@@ -187,7 +186,6 @@ class Request:
     steps: int = 2000
     batch: int = 256
     encoders: str = "encoders"
-    network: NuTimeConfig = field(default_factory=NuTimeConfig)
 
     def named_encoders(self) -> list[tuple[str, NuTime]]:
         """Load the encoders, by their names as methods; ``random`` is the paper's network before training."""
@@ -276,7 +274,7 @@ def _ablation(protocol: str, request: Request) -> Sequence[Method]:
     pretraining = Pretraining(
         Path(request.encoders), Path(request.corpus), request.steps, request.batch, request.device
     )
-    return ablation_methods(protocol, request.network, pretraining, request.selection, request.models)
+    return ablation_methods(protocol, NuTimeConfig(), pretraining, request.selection, request.models)
 
 
 def _refuse_selection(request: Request, protocol: str) -> None:

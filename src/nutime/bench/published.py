@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, TypeAlias
 
-from nutime.bench.statistics import Estimate
+from nutime.bench.statistics import Columns, Estimate
 from nutime.data.archives import find_set
 
 #: Method to score to value.
@@ -90,19 +90,14 @@ def citation() -> str:
 
 
 def info(table: str) -> TableInfo:
-    """Return where a table comes from; the error for an unknown one lists all."""
-    tables = _sources()["tables"]
-    if table not in tables:
-        raise ValueError(f"no published table is called {table!r}; known are {', '.join(tables)}")
-    return TableInfo(**tables[table])
+    """Return where a table comes from."""
+    return TableInfo(**_sources()["tables"][table])
 
 
 @cache
-def columns(table: str) -> Mapping[str, Mapping[str, float]]:
+def columns(table: str) -> Columns:
     """Return a table with one row per data set: method to accuracy by set, in the printed order."""
     archive = info(table).archive
-    if not archive:
-        raise ValueError(f"{table} does not have one row per data set; use scores({table!r})")
     rows = [row for row in _rows(table) if row["Dataset"] != "Average"]
     keys = [find_set(f"{archive}/{_MISPRINTS.get(row['Dataset'], row['Dataset'])}").key for row in rows]
     return {
@@ -112,12 +107,9 @@ def columns(table: str) -> Mapping[str, Mapping[str, float]]:
     }
 
 
-def column(table: str, method: str = OWN) -> dict[str, float]:
-    """Return the published accuracy of one method by data set."""
-    found = columns(table)
-    if method not in found:
-        raise ValueError(f"{table} has no column {method!r}; it has {', '.join(found)}")
-    return dict(found[method])
+def column(table: str) -> dict[str, float]:
+    """Return the published accuracy of the paper's own model by data set."""
+    return dict(columns(table)[OWN])
 
 
 @cache
@@ -140,9 +132,7 @@ def rounded(column: Mapping[str, float], sets: Mapping[str, object], decimals: i
     return {name: round(value, decimals) for name, value in column.items() if name in sets}
 
 
-def beside_published(
-    own_columns: Mapping[str, Mapping[str, float]], table: str, selection: str
-) -> dict[str, dict[str, float]]:
+def beside_published(own_columns: Columns, table: str, selection: str) -> dict[str, dict[str, float]]:
     """Return columns together with those of a table of the paper, on the sets of that table.
 
     The paper's own column was selected on test data: it is included only among ``paper`` results.

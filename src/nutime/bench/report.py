@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 
@@ -36,7 +35,7 @@ from nutime.bench.results import (
     select,
     set_key,
 )
-from nutime.bench.statistics import Comparison, Estimate, common_sets, compare, wilcoxon, win_tie_loss
+from nutime.bench.statistics import Columns, Comparison, Estimate, common_sets, compare, wilcoxon, win_tie_loss
 from nutime.data.archives import ARCHIVE
 from nutime.figures.cost import Cost, draw_cost
 from nutime.figures.critical_difference import draw_critical_difference
@@ -120,17 +119,10 @@ _MAX_RIVALS = 3
 _SPLIT_DECIMALS = 4
 
 
-class Written(NamedTuple):
-    """Where the report was written."""
-
-    html: Path
-    markdown: Path
-
-
 def write_report(
     paths: Iterable[str | Path], folder: str | Path, labelling: Path | None = None, scaling: Path | None = None
-) -> Written:
-    """Read files of results; write ``report.html``, ``report.md`` and its ``figures`` into ``folder``.
+) -> tuple[Path, Path]:
+    """Read files of results; write ``report.html``, ``report.md`` and its ``figures``; return the first two paths.
 
     A ``notes.json`` beside a file of results has notes that hold for these results alone, by protocol.
     ``labelling`` is a file of ``benchmarks/active_labelling.py``, ``scaling`` of ``benchmarks/classify_cpu.py``.
@@ -142,7 +134,7 @@ def write_report(
             notes |= json.loads(beside.read_text("utf-8"))
     simulations = json.loads(labelling.read_text("utf-8")) if labelling else {}
     measured = read_scaling(scaling) if scaling else []
-    return Written(*build_report(read_results(files), simulations, measured, notes).write(folder, "report"))
+    return build_report(read_results(files), simulations, measured, notes).write(folder, "report")
 
 
 def build_report(
@@ -251,7 +243,7 @@ def _add_per_set(page: Page, results: list[Result], protocol: str, selection: st
         )
     sets = common_sets(columns.values())
     comparison = compare(columns) if len(columns) > 1 and sets else None
-    _add_summary(page, runs, f1_runs, columns, sets, comparison, selection)
+    _add_summary(page, runs, f1_runs, columns, comparison, selection)
     name = f"{protocol}-{selection}"
     if comparison and len(comparison.methods) > 2:
         _add_ranks(page, comparison, f"{name}-ranks", f"measured here, {selection}, {len(sets)} sets", columns)
@@ -259,20 +251,15 @@ def _add_per_set(page: Page, results: list[Result], protocol: str, selection: st
         _add_beside_paper(page, columns, table, selection, name)
     if selection == "honest" and protocol in published.OTHER_METHODS:
         _add_other_methods(page, columns, published.OTHER_METHODS[protocol])
-    _add_scatter(page, columns, published.PER_SET[protocol], comparison, name)
+    peers = [method for method in comparison.methods if not is_own(method)] if comparison else []
+    _add_scatter(page, columns, peers, published.PER_SET[protocol], name)
     _add_all_sets(page, runs, published.PER_SET[protocol], selection)
 
 
 def _add_summary(
-    page: Page,
-    runs: Runs,
-    f1_runs: Runs,
-    columns: Mapping[str, Mapping[str, float]],
-    sets: Sequence[str],
-    comparison: Comparison | None,
-    selection: str,
+    page: Page, runs: Runs, f1_runs: Runs, columns: Columns, comparison: Comparison | None, selection: str
 ) -> None:
-    best = own_best(columns)
+    sets, best = common_sets(columns.values()), own_best(columns)
     order = list(comparison.methods if comparison else columns)
     rows = []
     for method in order:
@@ -289,16 +276,14 @@ def _add_summary(
             p_value = comparison.p_values[order.index(best), order.index(method)]
             against = str(win_tie_loss(columns[best], columns[method]))
             row += [UNKNOWN] * 2 if method == best else [against, _p_text(p_value)]
-        rows.append([_bold(cell) for cell in row] if method == best else row)
+        rows.append([f"**{cell}**" for cell in row] if method == best else row)
     header = ["method", "sets run", f"accuracy, %, {selection}", f"macro-F1, %, {selection}", "average rank"]
     if best and comparison:
         header += [f"{best} wins/ties/losses", "p (Holm)"]
     page.table(f"Measured here, over the {len(sets)} sets common to all methods", header, rows)
 
 
-def _add_beside_paper(
-    page: Page, columns: Mapping[str, Mapping[str, float]], table: str, selection: str, name: str
-) -> None:
+def _add_beside_paper(page: Page, columns: Columns, table: str, selection: str, name: str) -> None:
     """Add our methods beside the paper's column, and their ranks among all methods of its table."""
     printed = published.columns(table)
     ours = {
@@ -326,7 +311,7 @@ def _add_beside_paper(
         _add_ranks(page, comparison, f"{name}-{table}-ranks", title, ours)
 
 
-def _add_other_methods(page: Page, columns: Mapping[str, Mapping[str, float]], table: str) -> None:
+def _add_other_methods(page: Page, columns: Columns, table: str) -> None:
     """Add our best method beside published results of other methods on the same train/test splits."""
     if (best := own_best(columns)) is None:
         return
@@ -353,9 +338,7 @@ def _against(exact: Mapping[str, float], ours: Mapping[str, float], theirs: Mapp
     return [str(len(sets)), percent(here), percent(there), difference, str(win_tie_loss(ours, theirs))]
 
 
-def _add_ranks(
-    page: Page, comparison: Comparison, name: str, title: str, columns: Mapping[str, Mapping[str, float]]
-) -> None:
+def _add_ranks(page: Page, comparison: Comparison, name: str, title: str, columns: Columns) -> None:
     figure = draw_critical_difference(comparison.ranks, comparison.cliques, title, own_best(columns) or "")
     caption = (
         f"Average ranks, {title}; the best is on the right. A bar covers methods without a significant difference "
@@ -364,17 +347,10 @@ def _add_ranks(
     page.figure(figure, name, caption)
 
 
-def _add_scatter(
-    page: Page,
-    columns: Mapping[str, Mapping[str, float]],
-    tables: Sequence[str],
-    comparison: Comparison | None,
-    name: str,
-) -> None:
+def _add_scatter(page: Page, columns: Columns, peers: Sequence[str], tables: Sequence[str], name: str) -> None:
     """Draw our best method against the strongest peers measured here, and against the paper's own columns."""
     if (best := own_best(columns)) is None:
         return
-    peers = [method for method in comparison.methods if not is_own(method)] if comparison else []
     ours = rounded(columns[best], columns[best], PRINTED_DECIMALS)
     printed = {
         f"{published.OWN}, {published.info(table).where}, published": theirs
@@ -399,7 +375,7 @@ def _add_all_sets(page: Page, runs: Runs, tables: Sequence[str], selection: str)
     for name in order:
         here = [by_set.get(name) for by_set in values.values()]
         highest = max(value.mean for value in here if value)
-        cells = [_bold(percent(value)) if value and value.mean == highest else percent(value) for value in here]
+        cells = [f"**{percent(value)}**" if value and value.mean == highest else percent(value) for value in here]
         rows.append((name, *cells, *(percent(column.get(name)) for column in printed.values())))
     header = (
         "set",
@@ -673,10 +649,6 @@ def _number(value: Estimate | float | None, scale: float, decimals: int) -> str:
     mean, std = value if isinstance(value, Estimate) else (value, None)
     deviation = "" if std is None else f" ± {scale * std:.{decimals}f}"
     return f"{scale * mean:.{decimals}f}{deviation}"
-
-
-def _bold(text: str) -> str:
-    return f"**{text}**"
 
 
 def _p_text(p_value: float) -> str:

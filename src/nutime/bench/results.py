@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from nutime.atomic import Journal, read_lines
-from nutime.bench.statistics import Estimate, common_sets, estimate
+from nutime.bench.statistics import Columns, Estimate, common_sets, estimate
 from nutime.data.archives import find_set
 from nutime.version import versions
 
@@ -194,14 +194,14 @@ def is_own(method: str) -> bool:
     return method.startswith("nutime")
 
 
-def own_best(columns: Mapping[str, Mapping[str, float]]) -> str | None:
+def own_best(columns: Columns) -> str | None:
     """Return the method of nutime with the highest mean over the sets common to its methods, if there is one."""
     own = {method: column for method, column in columns.items() if is_own(method)}
     sets = common_sets(own.values()) if own else ()
     return max(own, key=lambda method: mean(own[method], sets), default=None)
 
 
-def comparable(columns: Mapping[str, Mapping[str, float]]) -> tuple[str, ...]:
+def comparable(columns: Columns) -> tuple[str, ...]:
     """Return the methods that were run on at least half as many sets as the method with the most sets.
 
     Comparisons use the sets common to all methods; a method tried on a few sets must not reduce them to those.

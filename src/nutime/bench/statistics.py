@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 Float64: TypeAlias = NDArray[np.float64]
 #: Scores of a method by data set.
 Column: TypeAlias = Mapping[str, float]
+#: Such scores by method.
+Columns: TypeAlias = Mapping[str, Column]
 
 _DECIMALS = 9
 #: Up to this number of sets the test is exact, as in scipy.
@@ -75,7 +77,7 @@ def common_sets(columns: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
     return tuple(name for name in first if all(name in other for other in others))
 
 
-def compare(columns: Mapping[str, Column], alpha: float = 0.05) -> Comparison:
+def compare(columns: Columns, alpha: float = 0.05) -> Comparison:
     """Compare methods, given as name to scores by set; higher scores are better.
 
     Raises:

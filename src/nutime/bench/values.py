@@ -152,15 +152,11 @@ def imputations(encoders: Sequence[tuple[str, NuTime]]) -> list[Imputation]:
     """Return nutime and the classical methods."""
     own = [Imputation(name, partial(_impute, encoder)) for name, encoder in encoders]
     rivals = {"linear interpolation": linear, "cubic spline": cubic_spline, "mean of the same hour": same_hour}
-    return [*own, *(Imputation(name, partial(_each_channel, fill)) for name, fill in rivals.items())]
+    return [*own, *(Imputation(name, partial(np.apply_along_axis, fill, 1)) for name, fill in rivals.items())]
 
 
 def _impute(encoder: NuTime, values: Float64) -> Float64:
     return np.asarray(encoder.impute([values])[0], np.float64)
-
-
-def _each_channel(fill: Callable[[Float64], Float64], values: Float64) -> Float64:
-    return np.stack([fill(row) for row in values])
 
 
 # ---- forecasts ---------------------------------------------------------------------------------------------

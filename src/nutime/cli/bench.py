@@ -75,18 +75,9 @@ def run(
             raise typer.BadParameter(f"{protocol} does not use it", param_hint=f"--{name}")
     console = Console(stderr=True)
     device = str(usable_device(device))
-    request = Request(
-        _names(weights),
-        "paper" if paper else "honest",
-        _names(peers),
-        models,
-        device,
-        corpus,
-        steps,
-        batch,
-        str(out.parent / "encoders"),
-    )
-    console.print(f"{protocol}: {chosen.about}; {request.selection} protocol; on {device}")
+    selection, encoders = "paper" if paper else "honest", str(out.parent / "encoders")
+    request = Request(_names(weights), selection, _names(peers), models, device, corpus, steps, batch, encoders)
+    console.print(f"{protocol}: {chosen.about}; {selection} protocol; on {device}")
 
     def print_result(dataset: str, method: str, results: Sequence[Result]) -> None:
         last = results[-1]
@@ -109,7 +100,7 @@ def run(
             load=chosen.load,
             report=print_result,
         )
-    Console().print(_summary(filed, request.selection, file))
+    Console().print(_summary(filed, selection, file))
     console.print(f"results: {out}; {len(state.missing)} set(s) not run")
     for name, reason in state.missing.items():
         console.print(f"not run: {name}: {reason}", style="dim", highlight=False)

@@ -29,6 +29,5 @@ def report(
     from nutime.bench.report import write_report
 
     labelling, scaling = (path if not results and path.is_file() else None for path in (LABELLING, SCALING))
-    written = write_report(results or [RESULTS], out, labelling, scaling)
-    print(f"page: {written.html}")
-    print(f"markdown: {written.markdown}")
+    page, markdown = write_report(results or [RESULTS], out, labelling, scaling)
+    print(f"page: {page}\nmarkdown: {markdown}")

@@ -122,7 +122,6 @@ def fit(
     n_estimators: Annotated[
         int | None, typer.Option(min=1, help="For finetune: models to average (1; 5 with --target).")
     ] = None,
-    n_models: Annotated[int | None, typer.Option(min=1, hidden=True)] = None,
     class_weight: Annotated[ClassWeight | None, typer.Option(help="balanced: every class counts alike.")] = None,
     holdout: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Validate on this share of every class.")
@@ -149,7 +148,6 @@ def fit(
 
     Example: `nutime fit train.csv -o model`
     """
-    n_estimators = n_estimators or n_models
     if strategy == Strategy.PROBE and (epochs or n_estimators):
         raise typer.BadParameter("only --strategy finetune has them", param_hint="--epochs, --n-estimators")
     if holdout is not None and folds is not None:

@@ -14,7 +14,6 @@ from nutime.cli.shared import check_model, check_outputs, check_target, errors_a
 if TYPE_CHECKING:
     from nutime.batch.results import Results
     from nutime.batch.source import Chunk, SourceOptions
-    from nutime.data.series import Array
     from nutime.figures.contribution import ExplainedSeries
 
 
@@ -42,8 +41,10 @@ def explain(
 
     Example: `nutime explain model new.csv -o contributions.csv --index 0 --figure figures`
     """
-    check_outputs(out, as_json, read, source)
+    check_outputs(out, as_json, read, source, figure=figure)
     check_model(model)
+
+    import numpy as np
 
     from nutime.batch.results import open_results
     from nutime.batch.source import Chunk, Extent, Source
@@ -75,7 +76,8 @@ def explain(
     with progress_bars() as new_bar, open_results(out) as write:
         report = new_bar("series", len(chosen))
         for done, series in enumerate(chosen, 1):
-            columns, explained = _explain_one(estimator, data, series, _first_known(given.series[series]))
+            start = int(np.isfinite(given.series[series]).any(axis=0).argmax())  # points before it are trimmed
+            columns, explained = _explain_one(estimator, data, series, start)
             write(columns)
             if figure:
                 panels += explained
@@ -90,13 +92,6 @@ def explain(
         document["figure"] = str(saved.png)
         page.append(f"Figure: {saved.png}, {saved.svg.name}")
     summaries.show(document, page, as_json, out)
-
-
-def _first_known(values: Array) -> int:
-    """Return the first point with a value in some channel: those before it are trimmed."""
-    import numpy as np
-
-    return int(np.isfinite(values).any(axis=0).argmax())
 
 
 def _explain_one(estimator: Any, data: Chunk, series: int, start: int) -> tuple[Results, list[ExplainedSeries]]:

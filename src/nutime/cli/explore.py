@@ -11,7 +11,7 @@ import typer
 
 from nutime.access import LOOPBACK, Access
 from nutime.cli.options import SHIPPED, Device, reads_series
-from nutime.cli.recordings import FalseAlarmRate, Weights, _encoder, _read_one
+from nutime.cli.recordings import FalseAlarmRate, Weights, read_recording, weights_or_none
 from nutime.cli.shared import errors_about, load_encoder, needs_extra
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def explore(
         recording = holds_recording(data, **read) and "label_column" not in read  # type: ignore[misc]
     elif not recording and data is not None and (is_series_file(data) or is_many(data)):
         next(read_records(data, **read))
-    given = _read_one(data, read, "explore") if recording and data else None
+    given = read_recording(data, read, "explore") if recording and data else None
     with needs_extra("explore", "the page"):
         from nutime.explore.page import build_app
         from nutime.explore.recording_page import build_recording_app
@@ -75,7 +75,7 @@ def explore(
     from nutime.explore.state import Analyses, open_collection
 
     if data is not None and given is not None:
-        encoder = load_encoder(weights, device) if _encoder(weights) else None
+        encoder = load_encoder(weights, device) if weights_or_none(weights) else None
         with errors_about(data):
             analysis = RecordingAnalysis(Path(data).name, given, encoder, false_alarm_rate)
         serve_page(build_recording_app(analysis), host, port, no_browser)

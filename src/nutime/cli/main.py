@@ -31,6 +31,7 @@ from nutime.cli import (
     values,
 )
 from nutime.cli.text import printable
+from nutime.documents import message_of
 
 app = typer.Typer(
     help="Embeddings, classifiers, clusters and anomaly scores for time series of any scale.",
@@ -57,20 +58,15 @@ def _options(
     pass
 
 
-app.command()(demo.demo)
-for command in (commands.embed, commands.fit, commands.predict, commands.cluster, commands.detect):
+for command in (
+    *(demo.demo, commands.embed, commands.fit, commands.predict, commands.cluster, commands.detect),
+    *(values.impute, values.forecast, recordings.segment, recordings.scan, recordings.annotate, recordings.find),
+    *(explain.explain, label.label, label.suggest, explore.explore, export.export, serve.serve),
+    *(pretrain.pretrain, pretrain.decoder),
+):
     app.command()(command)
-app.command()(values.impute)
-app.command()(values.forecast)
-for command in (recordings.segment, recordings.scan, recordings.annotate, recordings.find):
-    app.command()(command)
-for command in (explain.explain, label.label, label.suggest, explore.explore, export.export, serve.serve):
-    app.command()(command)
-app.add_typer(corpus.app, name="corpus")
-app.command()(pretrain.pretrain)
-app.command()(pretrain.decoder)
-app.add_typer(bench.app, name="bench")
-app.add_typer(figure.app, name="figure")
+for name, group in {"corpus": corpus.app, "bench": bench.app, "figure": figure.app}.items():
+    app.add_typer(group, name=name)
 
 
 def main() -> None:
@@ -81,7 +77,7 @@ def main() -> None:
         with _one_line_messages():
             app()  # Ctrl-C ends with exit code 130
     except (ValueError, OSError, RuntimeError, ImportError) as error:
-        print(f"nutime: {printable(' '.join(str(error).split()))}", file=sys.stderr)
+        print(f"nutime: {printable(message_of(error))}", file=sys.stderr)
         raise SystemExit(1) from None
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -92,7 +88,7 @@ def _one_line_messages() -> Iterator[None]:
     """Print warnings and log messages of nutime as one line each, and none of other packages."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        print(f"nutime: {printable(' '.join(str(message).split()))}", file=sys.stderr)
+        print(f"nutime: {printable(message_of(message))}", file=sys.stderr)
 
     handler = logging.StreamHandler()
     handler.format = lambda record: f"nutime: {printable(record.getMessage())}"  # type: ignore[method-assign]

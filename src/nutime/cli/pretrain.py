@@ -70,24 +70,9 @@ def pretrain(
     if teacher is not None:
         changes.setdefault("resolutions", 1)  # learned from the teacher's three
     try:
-        config = PretrainConfig(
-            network=NuTimeConfig(**changes),
-            epochs=epochs,
-            steps=steps,
-            teacher=teacher,
-            batch=batch,
-            learning_rate=learning_rate,
-            smallest_crop=smallest_crop,
-            rescale=rescale,
-            pool=pool,
-            masked=masked,
-            contrast=contrast,
-            sampling=sampling,  # type: ignore[arg-type]
-            seed=seed,
-            log_every=log_every,
-            probe_every=probe_every,
-            checkpoint_every=checkpoint_every,
-        )
+        fields = {field.name for field in dataclasses.fields(PretrainConfig)}
+        options = {name: value for name, value in context.params.items() if name in fields}
+        config = PretrainConfig(**{**options, "network": NuTimeConfig(**changes)})
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     if resume:

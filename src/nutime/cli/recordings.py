@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from nutime.batch.source import SourceOptions
     from nutime.data.series import SeriesSet
 
-_NO_ENCODER = "none"
 _SHOWN = 16  # rows of a printed table
 _QUERY = re.compile(r"(?:(?P<name>[^/]+):)?(?P<start>\d+):(?P<end>\d+)")
 
@@ -77,13 +76,15 @@ def segment(
     Example: `nutime segment recording.csv -o segments.csv`
     """
     check_outputs(out, as_json, read, source)
-    given = _read_one(source, read, "segment")
+    given = read_recording(source, read, "segment")
 
     from nutime import NuTimeSegmenter
     from nutime.recordings.tables import interval_columns
 
     with errors_about(source):
-        segmenter = NuTimeSegmenter(change_points, window or "auto", _encoder(weights), device=device or "auto")
+        segmenter = NuTimeSegmenter(
+            change_points, window or "auto", weights_or_none(weights), device=device or "auto"
+        )
         found = segmenter.fit_predict(given).tolist()
     segments = segmenter.segments_
     columns = interval_columns(given, segments, {"start": int, "end": int, "state": int})
@@ -120,8 +121,8 @@ def scan(
         check_outputs(place, as_json, read, source, reference)
     if scores == out:
         raise typer.BadParameter("must not be the file of the intervals", param_hint="--scores")
-    given = _read_one(source, read, "scan")
-    normal = _read_one(reference, read, "scan") if reference else None
+    given = read_recording(source, read, "scan")
+    normal = read_recording(reference, read, "scan") if reference else None
 
     import numpy as np
 
@@ -131,7 +132,7 @@ def scan(
     from nutime.recordings.tables import interval_columns, table_rows
 
     scanner = NuTimeScanner(
-        window or "auto", _encoder(weights), false_alarm_rate=false_alarm_rate, device=device or "auto"
+        window or "auto", weights_or_none(weights), false_alarm_rate=false_alarm_rate, device=device or "auto"
     )
     if normal is not None:
         with errors_about(reference or source):
@@ -360,7 +361,8 @@ def _read(source: str, read: SourceOptions, command: str, *, several: bool = Tru
     return given
 
 
-def _read_one(source: str, read: SourceOptions, command: str) -> SeriesSet:
+def read_recording(source: str, read: SourceOptions, command: str) -> SeriesSet:
+    """Read one recording."""
     return _read(source, read, command, several=False)
 
 
@@ -420,7 +422,7 @@ def _query(text: str, given: SeriesSet, read: SourceOptions, source: str) -> Ser
     from nutime.recordings.windows import times_of
 
     if _is_file(text):
-        return _read_one(text, read, "find")
+        return read_recording(text, read, "find")
     ids = given.ids or [str(index) for index in range(len(given))]
     match = _QUERY.fullmatch(text)
     if match and "/" in text and match["name"] not in ids:
@@ -442,8 +444,9 @@ def _query(text: str, given: SeriesSet, read: SourceOptions, source: str) -> Ser
     return replace(given, series=[values[:, start:end]], ids=None, times=None)
 
 
-def _encoder(weights: str) -> str | None:
-    return None if weights == _NO_ENCODER else weights
+def weights_or_none(weights: str) -> str | None:
+    """Return the weights that are named, None for none."""
+    return None if weights == "none" else weights
 
 
 # ---- writing -------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ def check_outputs(
     *inputs: str | None,
     save: str | None = None,
     force: bool = False,
+    figure: Path | None = None,
 ) -> None:
     """Refuse outputs that cannot be written or would replace an input, before any work is done."""
     from nutime.batch.results import STANDARD, check_folder, check_output
@@ -31,6 +32,8 @@ def check_outputs(
     check_output(out, *inputs, read.get("labels"))
     if save:
         check_folder(save, force)
+    if figure:
+        check_folder(figure)
 
 
 def check_model(folder: str) -> None:

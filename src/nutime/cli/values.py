@@ -108,7 +108,7 @@ def forecast(
     Example: `nutime forecast data.csv --horizon 48 -o forecast.csv --quantiles 0.1,0.5,0.9`
     """
     levels = _parse_levels(quantiles)
-    check_outputs(out, as_json, read, source)
+    check_outputs(out, as_json, read, source, figure=figure)
     data, channels = _read(source, read)
 
     import numpy as np

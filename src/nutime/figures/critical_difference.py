@@ -11,6 +11,7 @@ from nutime.figures.style import COLOURS, INK, styled
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_TOP = 0.5  # inches above the axis
 _ROW = 0.26  # inches per label
 _BAR = 0.13  # inches per bar
 _FONT, _TITLE_FONT = 9.0, 10.0  # points
@@ -18,7 +19,7 @@ _FONT, _TITLE_FONT = 9.0, 10.0  # points
 
 @styled
 def draw_critical_difference(
-    ranks: Mapping[str, float], cliques: Sequence[Sequence[str]], title: str = "", ours: str = ""
+    ranks: Mapping[str, float], cliques: Sequence[Sequence[str]], title: str, ours: str = ""
 ) -> Figure:
     """Draw the average ranks of methods, the best on the right.
 
@@ -36,12 +37,11 @@ def draw_critical_difference(
     high = max(high, low + 1)
     first_row = -0.12 - _BAR * len(cliques) - 0.12
     bottom = first_row - _ROW * (half - 1) - 0.15
-    top = 0.5 if title else 0.3
     line = max(3.5, 0.6 * (high - low), _width(title, _TITLE_FONT))
     side = 0.4 + max(_width(f"0.00  {method}", _FONT) for method in order)
-    figure = Figure(figsize=(line + 2 * side, top - bottom))
+    figure = Figure(figsize=(line + 2 * side, _TOP - bottom))
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(-side, line + side), ylim=(bottom, top))  # data coordinates are inches
+    axes.set(xlim=(-side, line + side), ylim=(bottom, _TOP))  # data coordinates are inches
     axes.axis("off")
 
     def position(rank: float) -> float:
@@ -67,8 +67,7 @@ def draw_critical_difference(
         weight = "bold" if method == ours else "normal"
         text = axes.text(end + 0.06 * sign, height, label, color=colour, weight=weight, fontsize=_FONT)
         text.set(ha="left" if best_half else "right", va="center")
-    if title:
-        axes.text(line / 2, top - 0.02, title, ha="center", va="top", fontsize=_TITLE_FONT)
+    axes.text(line / 2, _TOP - 0.02, title, ha="center", va="top", fontsize=_TITLE_FONT)
     return figure
 
 
@@ -77,7 +76,5 @@ def _width(text: str, points: float) -> float:
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    if not text:
-        return 0.0
     font = FontProperties(size=points, weight="bold")
     return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]) / 72

@@ -46,7 +46,7 @@ def draw_embedding_map(maps: Mapping[str, Map]) -> Figure:
     return figure
 
 
-def project(embedding: NDArray[np.floating[Any]], seed: int = 0) -> NDArray[np.float32]:
+def project(embedding: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
     """Project standardised embeddings to two dimensions by t-SNE."""
     from sklearn.manifold import TSNE
     from sklearn.preprocessing import StandardScaler
@@ -55,7 +55,7 @@ def project(embedding: NDArray[np.floating[Any]], seed: int = 0) -> NDArray[np.f
     if len(embedding) < 3:
         raise ValueError(f"a map needs at least 3 series, got {len(embedding)}")
     perplexity = min(30.0, (len(embedding) - 1) / 3)
-    tsne = TSNE(2, perplexity=perplexity, init="pca", random_state=seed)
+    tsne = TSNE(2, perplexity=perplexity, init="pca", random_state=0)
     with threadpool_limits(1):  # threads slow it down on so few points
         points: NDArray[np.float32] = tsne.fit_transform(StandardScaler().fit_transform(embedding))
     return points

@@ -22,14 +22,12 @@ SHARE = 0.95  # of the accuracy of all labels that is to be reached
 def labels_needed(simulation: Simulation, method: str) -> float:
     """Return the labels with which a method first reaches the share; all of them if it never does."""
     labels, curve, target = simulation["labels"], simulation[method], SHARE * simulation["full"]
-    above = np.flatnonzero(np.array(curve) >= target)
-    if not len(above):
+    reached = np.array(curve) >= target
+    if not reached.any():
         return float(labels[-1])
-    index = above[0]
-    if index == 0:
-        return float(labels[0])
-    part = (target - curve[index - 1]) / (curve[index] - curve[index - 1])
-    return float(labels[index - 1] + part * (labels[index] - labels[index - 1]))
+    first = reached.argmax()
+    around = slice(max(first - 1, 0), first + 1)
+    return float(np.interp(target, curve[around], labels[around]))
 
 
 @styled

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _FRACTION = 0.2  # of a series, shown enlarged
+_WINDOW = 16  # points
 
 
 @styled
@@ -66,12 +67,12 @@ def typical_series(rows: Array) -> Array:
     return finite
 
 
-def most_varied_series(rows: Array, window: int = 16) -> tuple[Array, float]:
+def most_varied_series(rows: Array) -> tuple[Array, float]:
     """Return the row whose windows' standard deviations span the largest ratio, and that ratio."""
-    count = rows.shape[1] // window
+    count = rows.shape[1] // _WINDOW
     if not count:
         return rows[0], 1.0
-    spread: NDArray[np.float64] = rows[:, : count * window].reshape(len(rows), count, window).std(-1)
+    spread: NDArray[np.float64] = rows[:, : count * _WINDOW].reshape(len(rows), count, _WINDOW).std(-1)
     smallest = np.where(spread > 0, spread, np.inf).min(1)
     ratio = np.where(np.isfinite(smallest), spread.max(1) / smallest, 1.0)
     ratio[~np.isfinite(rows).all(1)] = 1.0

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional as F
 
+from nutime.checks import check_number
 from nutime.model.hashing import decide
 from nutime.model.network import NuTimeNetwork
 from nutime.model.noise import Noise
@@ -43,8 +44,8 @@ class Objective:
     def __post_init__(self) -> None:
         if self.pool not in ("cls", "cls+mean"):
             raise ValueError(f"pool must be cls or cls+mean; got {self.pool!r}")
-        if not 0 <= self.masked < 1:
-            raise ValueError(f"masked must be in [0, 1), got {self.masked!r}")
+        check_number("masked", self.masked, "[0, 1)")
+        check_number("contrast", self.contrast, "[0, inf)")
 
 
 class BatchNorm(nn.Module):

@@ -19,8 +19,6 @@ _INTERVALS = {
     "weight_decay": "[0, inf)",
     "smallest_crop": "(0, 1]",
     "rescale": "[0, inf)",
-    "masked": "[0, 1)",
-    "contrast": "[0, inf)",
 }
 
 
@@ -38,7 +36,6 @@ class PretrainConfig:
         weight_decay: of AdamW.
         smallest_crop: smallest share of a series that a view covers.
         rescale: standard deviation of the random changes of a view's level and log scale.
-        lengths: points of the views; each step draws one of them. Empty: the network's own length.
         seed: seeds all randomness.
     """
 
@@ -53,7 +50,6 @@ class PretrainConfig:
     weight_decay: float = 0.05
     smallest_crop: float = 0.8
     rescale: float = 0.0
-    lengths: tuple[int, ...] = ()
     pool: str = "cls"
     masked: float = 0.0
     contrast: float = 0.0
@@ -71,18 +67,22 @@ class PretrainConfig:
         check_number("seed", self.seed, "[0, 2147483647]", integer=True)  # hashed as int32
         if self.steps is not None:
             check_number("steps", self.steps, "[1, inf)", integer=True)
-        if self.teacher is not None and (
-            self.lengths or Objective(self.pool, self.masked, self.contrast) != Objective()
-        ):
-            raise ValueError("lengths, pool, masked and contrast have no effect with a teacher; leave them out")
+        objective = self.objective  # refuses values that it does not know
+        if objective != Objective() and self.teacher is not None:
+            raise ValueError("pool, masked and contrast have no effect with a teacher; leave them out")
         if self.sampling not in get_args(Sampling):
             raise ValueError(f"sampling must be one of {', '.join(get_args(Sampling))}; got {self.sampling!r}")
 
+    @property
+    def objective(self) -> Objective:
+        """The task of BYOL."""
+        return Objective(self.pool, self.masked, self.contrast)
+
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> PretrainConfig:
-        """Read what ``dataclasses.asdict`` made."""
-        lengths = tuple(values.get("lengths", ()))
-        return cls(**{**values, "network": NuTimeConfig.from_dict(values["network"]), "lengths": lengths})
+        """Read what ``dataclasses.asdict`` made; earlier runs also state ``lengths``, which no recipe used."""
+        known = {name: value for name, value in values.items() if name != "lengths"}
+        return cls(**{**known, "network": NuTimeConfig.from_dict(values["network"])})
 
     def steps_for(self, corpus_size: int) -> int:
         """Return the number of steps of the run."""

@@ -14,8 +14,9 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from nutime.devices import usable_device
 from nutime.documents import one_line
 from nutime.encoder import NuTime
 from nutime.model.network import NuTimeNetwork
-from nutime.pretrain.byol import BYOL, Objective
+from nutime.pretrain.byol import BYOL
 from nutime.pretrain.checkpoint import load_newest, save_checkpoint
 from nutime.pretrain.config import PretrainConfig
 from nutime.pretrain.distillation import Distillation
@@ -125,7 +126,7 @@ def pretrain(
             model.fit(step.samples(_TEACHER_BATCHES))
         if rank == 0 and not (run / _DOCUMENT).exists():  # not before: a run that cannot start may be corrected
             _describe_run(run, config, corpus)
-        done = _train(step, data, config, steps, run if rank == 0 else None, stopping, probe, report)
+        done = _train(step, data, run if rank == 0 else None, stopping, probe, report)
         if rank == 0 and done == steps:
             network.save(run / "model")
         return done == steps
@@ -133,25 +134,23 @@ def pretrain(
 
 def _training_model(network: NuTime, config: PretrainConfig, device: torch.device) -> BYOL | Distillation:
     if config.teacher is None:
-        return BYOL(network, Objective(config.pool, config.masked, config.contrast)).to(device)
+        return BYOL(network, config.objective).to(device)
     return Distillation(network, NuTime.from_pretrained(config.teacher).to(device)).to(device)
 
 
 def _train(
     step: PretrainStep,
     data: ResidentCorpus | StreamedCorpus,
-    config: PretrainConfig,
-    steps: int,
     run: Path | None,
     stopping: list[int],
     probe: Callable[[NuTimeNetwork], float] | None,
     report: Callable[[StepMetrics], None],
 ) -> int:
     """Take the remaining steps; return the total number taken. ``run`` is None except in rank 0."""
-    done = int(step.step)
+    config, steps, done = step.config, step.schedule.steps, int(step.step)
     timer = _Timer(config.batch)
     saved = done
-    with closing(_Log(run)) if run else nullcontext() as log:
+    with _open_log(run) if run else nullcontext() as log:
         while done < steps:
             data.prepare(done)
             step()
@@ -167,7 +166,7 @@ def _train(
                 if metrics.spread < COLLAPSE:
                     warnings.warn(f"step {done}: spread {metrics.spread:.3f}, embeddings collapse", stacklevel=2)
                 if log:
-                    log.write(metrics)
+                    log(metrics)
                     report(metrics)
             stop = _agreed(stopping, done, step)
             if run and (done % config.checkpoint_every == 0 or stop or done == steps):
@@ -247,29 +246,25 @@ def stored_run(run: Path) -> dict[str, Any] | None:
     return stored
 
 
-class _Log:
-    """Metrics as JSON lines and, where TensorBoard is installed, as its events."""
+@contextmanager
+def _open_log(run: Path) -> Iterator[Callable[[StepMetrics], None]]:
+    """Yield a function that writes metrics as JSON lines and, where TensorBoard is installed, as its events."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        open_board: Callable[[], AbstractContextManager[Any]] = nullcontext
+    else:
+        open_board = partial(SummaryWriter, run / "tensorboard")
+    with Journal(run / "metrics.jsonl") as lines, open_board() as board:
 
-    def __init__(self, run: Path) -> None:
-        self._lines = Journal(run / "metrics.jsonl")
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            self._board = None
-        else:
-            self._board = SummaryWriter(run / "tensorboard")
+        def write(metrics: StepMetrics) -> None:
+            values = {name: value for name, value in dataclasses.asdict(metrics).items() if value is not None}
+            lines.append(json.dumps(values))
+            if board:
+                for name in values.keys() - {"step", "steps"}:
+                    board.add_scalar(name, values[name], metrics.step)
 
-    def write(self, metrics: StepMetrics) -> None:
-        values = {name: value for name, value in dataclasses.asdict(metrics).items() if value is not None}
-        self._lines.append(json.dumps(values))
-        if self._board:
-            for name in values.keys() - {"step", "steps"}:
-                self._board.add_scalar(name, values[name], metrics.step)
-
-    def close(self) -> None:
-        self._lines.close()
-        if self._board:
-            self._board.close()
+        yield write
 
 
 class _Timer:

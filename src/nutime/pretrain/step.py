@@ -1,17 +1,15 @@
 """One optimisation step: draw series, crop two views, compute the loss, update the weights and the target network.
 
 All randomness is a hash of (seed, step, row): a run is resumed from its step number alone, and any number of
-processes draw the batch that one process would. On CUDA the step is compiled and captured in one graph per length
-of the views; on a CPU the same code runs eagerly.
+processes draw the batch that one process would. On CUDA the step is compiled and captured in a graph; on a CPU the
+same code runs eagerly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
@@ -62,12 +60,8 @@ class PretrainStep:
         self._rows = torch.arange(rank * local, (rank + 1) * local, dtype=torch.int32, device=self.device)
         self._forward = wrap(model)
         self._world = world
-        own_length = model.points if isinstance(model, Distillation) else model.network.config.length
-        self._lengths = config.lengths or (own_length,)
-        self._steps_taken = 0
-        takes = {length: partial(self._take, length) for length in self._lengths}
-        graphed = on_cuda and world == 1
-        self._takes = {n: GraphedStep(take, self.device) for n, take in takes.items()} if graphed else takes
+        self._length = model.points if isinstance(model, Distillation) else model.network.config.length
+        self._take_step = GraphedStep(self._take, self.device) if on_cuda and world == 1 else self._take
         self._loss_of_step = self._draw_and_compare
         if on_cuda:
             options = _compile_options(model.network.config.dim)
@@ -75,12 +69,7 @@ class PretrainStep:
 
     def __call__(self) -> None:
         """Take a step."""
-        self._takes[self.length_of(self._steps_taken)]()
-        self._steps_taken += 1
-
-    def length_of(self, step: int) -> int:
-        """Return the points of the views of some step."""
-        return int(np.random.default_rng([self.config.seed, step]).choice(self._lengths))
+        self._take_step()
 
     def state(self) -> dict[str, Tensor]:
         """Return every tensor that a step changes, by name: the state to save and to resume from."""
@@ -98,7 +87,6 @@ class PretrainStep:
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(state[name])
-        self._steps_taken = int(self.step)
 
     def batch_of(self, step: int) -> Tensor:
         """Return the indices of the series in the batch of some step."""
@@ -125,30 +113,30 @@ class PretrainStep:
         rows = torch.arange(self.config.batch, dtype=torch.int32, device=self.device)
         for index in range(count):
             step = torch.tensor(-1 - index, dtype=torch.int32, device=self.device)  # one that is never taken
-            views, _ = self._views(max(self._lengths), step, rows)
+            views, _ = self._views(step, rows)
             chosen = self._draw(step, rows).repeat(2)
             yield views.flatten(0, 1), torch.searchsorted(self.sampler.first, chosen, right=True) - 1
 
-    def _views(self, length: int, step: Tensor, first_rows: Tensor) -> tuple[Tensor, Noise]:
+    def _views(self, step: Tensor, first_rows: Tensor) -> tuple[Tensor, Noise]:
         rows = torch.cat([first_rows, first_rows + self.config.batch])
         noise = self._noise(step, rows)
         chosen = self._draw(step, first_rows).repeat(2)
         stretch = noise.stretch(self.config.smallest_crop)
-        views = crop(self.sampler.series, chosen, *stretch, length, SHRINK_SAMPLES)
+        views = crop(self.sampler.series, chosen, *stretch, self._length, SHRINK_SAMPLES)
         if self.config.rescale:
             views = _rescaled(views, noise, self.config.rescale)
         return views.view(2, len(first_rows), 1, -1), noise
 
-    def _draw_and_compare(self, length: int) -> tuple[Tensor, Tensor]:
-        views, noise = self._views(length, self.step, self._rows)
+    def _draw_and_compare(self) -> tuple[Tensor, Tensor]:
+        views, noise = self._views(self.step, self._rows)
         with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
             loss, spread = self._forward(views, noise)
         return loss, spread
 
-    def _take(self, length: int) -> None:
+    def _take(self) -> None:
         self.learning_rate.copy_(self.schedule.learning_rate_at(self.step.float()))
         self.optimizer.zero_grad(set_to_none=True)
-        loss, spread = self._loss_of_step(length)
+        loss, spread = self._loss_of_step()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.model.update_target(self.schedule.momentum_at(self.step.float()))

@@ -27,6 +27,7 @@ from nutime.access import LOOPBACK, Access, Refusal
 from nutime.batch.apply import result_columns
 from nutime.batch.results import Results
 from nutime.data.series import Array, SeriesSet, read_input
+from nutime.documents import message_of
 from nutime.encoder import NuTime
 from nutime.serve.batching import Batcher
 from nutime.serve.limits import Limits
@@ -176,9 +177,9 @@ class Service:
         try:
             series, kept = await loop.run_in_executor(self._decoders, read)
         except MalformedError as error:
-            raise HTTPException(400, _one_line(error)) from None
+            raise HTTPException(400, message_of(error)) from None
         except ValueError as error:
-            raise HTTPException(422, _one_line(error)) from None
+            raise HTTPException(422, message_of(error)) from None
         results = await model.batcher.predict(series)
         self.metrics.series.inc(len(series))
         return await loop.run_in_executor(self._decoders, encode, {**kept, **results}, content_type)
@@ -332,7 +333,3 @@ def _responses() -> dict[int | str, dict[str, Any]]:
             for status, text in refusals.items()
         },
     }
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -186,7 +186,8 @@ def _of_file(path: Path, home: PurePosixPath, options: ReadOptions) -> Iterator[
     if path.suffix.lower() != ".npz":
         yield SourceSplit(name, place, held_out, lambda: _values(read_records(path, **options)))
         return
-    arrays = _array_names(path)
+    with InputFile(path).decoding(), zipfile.ZipFile(path) as archive:
+        arrays = array_names(archive)
     sets = [array for array in arrays if array.startswith("X_")]
     for array in sets:
         read = partial(_read_array, path, array.removeprefix("X_"))
@@ -202,12 +203,6 @@ def _read_array(path: Path, split: str | None) -> Iterator[Array]:
 
 def _values(records: Iterable[Any]) -> Iterator[Array]:
     return (record.values for record in records)
-
-
-def _array_names(path: Path) -> list[str]:
-    source = InputFile(path)
-    with source.decoding(), zipfile.ZipFile(path) as archive:
-        return array_names(archive)
 
 
 def _stem(path: Path) -> str:

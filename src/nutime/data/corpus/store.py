@@ -340,9 +340,6 @@ def _histogram(decades: Counter[float]) -> dict[str, int]:
 
 
 def _quantiles(lengths: Counter[int]) -> dict[str, int]:
-    points = np.array(sorted(lengths))
-    below = np.cumsum([lengths[length] for length in points.tolist()])
-    return {
-        f"{quantile:.0%}": int(points[np.searchsorted(below, quantile * (below[-1] - 1), side="right")])
-        for quantile in _QUANTILES
-    }
+    every = np.repeat(list(lengths), list(lengths.values()))
+    found = np.quantile(every, _QUANTILES, method="lower").tolist()
+    return {f"{quantile:.0%}": length for quantile, length in zip(_QUANTILES, found, strict=True)}
