@@ -80,8 +80,8 @@ class PretrainConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> PretrainConfig:
-        """Read what ``dataclasses.asdict`` made; earlier runs also state ``lengths``, which no recipe used."""
-        known = {name: value for name, value in values.items() if name != "lengths"}
+        """Read what ``dataclasses.asdict`` made; earlier versions also wrote ``lengths``, empty in all recipes."""
+        known = {name: value for name, value in values.items() if name != "lengths" or value}
         return cls(**{**known, "network": NuTimeConfig.from_dict(values["network"])})
 
     def steps_for(self, corpus_size: int) -> int:
