@@ -6,7 +6,8 @@ None of these libraries is imported; their objects are recognised by their attri
 * *nested*: one series per row, one column per channel, whose cells hold the values;
 * *long*: one row per point in time, one column per channel. A pandas index of dates, also as text, an
   index of several levels (ids, then time), a column of dates or a column named time, timestamp, datetime or date
-  makes a frame long, unless the axis of its columns is named so, as after a pivot. Rows with the same id (a level
+  makes a frame long, unless the axis of its columns is named so, as after a pivot, or the columns are points
+  (:func:`~nutime.data.timeline.are_points`). Rows with the same id (a level
   of the index, an index named id that repeats, or a column named id, series or series_id) are one series; without
   ids the frame is a single recording.
 
@@ -18,14 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.names import ID_NAMES, INDEX_COLUMN, LABEL_NAMES, TIME_NAMES, name_order, quoted
-from nutime.data.timeline import TimeReport, Times, is_missing, parse_time, parse_times, to_grid
+from nutime.data.timeline import TimeReport, Times, are_points, find_date, is_missing, parse_times, to_grid
 
 EXPECTED = (
     "expected an array (n, length) or (n, channels, length), a list of (length,) or (channels, length) "
@@ -120,8 +120,17 @@ def as_floats(array: NDArray[Any]) -> NDArray[np.floating[Any]]:
 def read_frame(frame: Any, freq: str | float | None = None) -> RawSeries:
     """Return the series of one frame: wide, nested or long."""
     table = _Table(frame)
-    if table.is_long:
-        return _read_long(table, freq)
+    if table.has_times:
+        along_columns = are_points(table.value_names, table.first_times())
+        if along_columns is None:
+            raise ValueError(
+                f"columns {quoted(list(map(str, table.value_names)))} beside dates are channels or points: "
+                "rename them if each row is a point, leave the dates out if it is a series"
+            )
+        if not along_columns:
+            return _read_long(table, freq)
+        if table.time is not None:
+            return read_frame(_without(frame, [table.time]), freq)
     table.refuse(LABEL_NAMES, _LABELS)
     if nested := [name for name in table.names if table.is_nested(name)]:
         return _read_nested(table, nested, freq)
@@ -213,7 +222,7 @@ def _key_columns(groups: Any) -> list[str | int]:
 def _without(frame: Any, names: list[str | int]) -> Any:
     if not is_frame(frame):
         return frame
-    present = [name for name in names if name in list(frame.columns)]
+    present = [name for name in names if name in getattr(frame, "column_names", frame.columns)]
     return frame.drop(columns=present) if hasattr(frame, "iloc") else frame.drop(present)
 
 
@@ -295,12 +304,7 @@ def _is_temporal(index: Any) -> bool:
 
 def _holds_date_texts(index: Any) -> bool:
     """Whether an index holds dates as text; the first decides."""
-    if not len(index) or not isinstance(index[0], str):
-        return False
-    try:
-        return isinstance(parse_time(index[0], day_first=True), datetime)
-    except ValueError:
-        return False
+    return len(index) > 0 and isinstance(index[0], str) and find_date(index[0]) is not None
 
 
 def _index_times(index: Any, report: TimeReport) -> Times:
@@ -329,8 +333,17 @@ class _Table:
             self._read_index(frame.index)
 
     @property
-    def is_long(self) -> bool:
+    def has_times(self) -> bool:
         return self.index_time is not None or self.time is not None
+
+    def first_times(self) -> Any:
+        """Return the times of the first rows."""
+        return self._library_column(self.time, 2) if self.index_time is None else self.index_time[:2]
+
+    @property
+    def value_names(self) -> list[Any]:
+        """The columns of a frame with times that are channels or points."""
+        return [name for name in self.names if name not in (self.time, self.id)]
 
     def _read_index(self, index: Any) -> None:
         levels = [index.get_level_values(level) for level in range(index.nlevels)]
@@ -404,7 +417,7 @@ class _Table:
     def channels(self) -> tuple[list[str], NDArray[Any]]:
         """Return names and values, ``(channels, rows)``, of the columns of a long frame that are channels."""
         self.refuse(LABEL_NAMES, _LABELS)
-        names = [name for name in self.names if name not in (self.time, self.id)]
+        names = self.value_names
         texts = [str(name) for name in names]
         if not names:
             raise ValueError(f"has no column of values, only {quoted(list(map(str, self.names)))}")

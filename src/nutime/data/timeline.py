@@ -24,6 +24,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from nutime.data.names import MAX_CHANNELS
+
 Times: TypeAlias = NDArray[Any]
 Array: TypeAlias = NDArray[np.floating[Any]]
 
@@ -38,6 +40,9 @@ _NUMERIC_DATE = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4})(?:[ T,]+(.+))?")
 _YEAR_FIRST = re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?:[ T]+(.+))?")
 _YEAR_MONTH = re.compile(r"\d{4}-\d{2}")
 _NAMED_MONTHS = ("%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%b %d %Y", "%d %B %Y", "%B %d, %Y")
+#: Names of columns that are times of the day, and names that may be.
+_CLOCK_NAME = re.compile(r"(\d+ days? )?\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[ap]m)?|hour[ _]?\d+|\d+ ?(h|am|pm)", re.I)
+_NUMBERED = re.compile(r"[th]?[ _]?(\d+)", re.IGNORECASE)
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 
 
@@ -401,6 +406,40 @@ def parse_time(cell: Any, day_first: bool | None = None) -> Any:
     if isnan(number):
         raise ValueError("the time is missing")
     return number
+
+
+def find_date(cell: Any) -> datetime | None:
+    """Return the date that a cell holds, None if it holds something else."""
+    text = str(cell)
+    try:
+        time = parse_time(text, day_first=find_day_first([text]) is not False)
+    except ValueError:
+        return None
+    return time if isinstance(time, datetime) else None
+
+
+def are_points(names: Iterable[Any], times: Iterable[Any]) -> bool | None:
+    """Whether the columns of a table whose rows have times are points, and each of its rows is a series.
+
+    Columns named by clock times or dates are points. Consecutive numbers beside dates are channels if they are
+    few; 24 of them beside whole days are hours; otherwise it cannot be told, and the result is None.
+
+    Args:
+        names: the columns of values.
+        times: the times of the first rows.
+    """
+    texts = list(map(str, names))
+    if len(texts) > 1 and all(_CLOCK_NAME.fullmatch(text) or find_date(text) for text in texts):
+        return True
+    found = [match for match in map(_NUMBERED.fullmatch, texts) if match]
+    dates = [date for date in map(find_date, times) if date]
+    if not dates or len(found) <= MAX_CHANNELS or len(found) < len(texts):
+        return False
+    numbers = [int(match[1]) for match in found]
+    if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        return False
+    are_days = all(f"{date:%H%M%S}" == "000000" for date in dates)
+    return True if are_days and len(numbers) == 24 and numbers[0] < 2 else None
 
 
 def is_missing(cell: Any) -> bool:

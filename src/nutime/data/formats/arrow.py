@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nutime.data.formats.layout import INDEX_NAME, Point, TableLayout, join_points
+from nutime.data.formats.layout import Point, TableLayout, join_points
 from nutime.data.formats.source import CHOOSE, InputFile, Record, quote
 from nutime.data.series import Array
 
@@ -25,7 +25,7 @@ def read_parquet(source: InputFile) -> Iterator[Record]:
     import pyarrow as pa
 
     with source.decoding(), pa.OSFile(str(source.path)) as stream, open_parquet(source, stream) as file:
-        columns, lists = columns_of(source, file.schema_arrow)
+        columns, lists = columns_of(source, file)
         contiguous = is_contiguous(source, file, columns)
         batches = file.iter_batches(batch_size=_CHUNK_ROWS)
         yield from records_of(source, columns, lists, batches, contiguous=contiguous)
@@ -132,15 +132,22 @@ def is_contiguous(source: InputFile, file: Any, columns: TableLayout) -> bool:
     return len(set(ids)) == len(ids)
 
 
-def columns_of(source: InputFile, schema: pa.Schema) -> tuple[TableLayout, bool]:
-    """Return the roles of the columns of an Arrow table, and whether its values are lists."""
+def columns_of(source: InputFile, file: Any) -> tuple[TableLayout, bool]:
+    """Return the roles of the columns of a parquet file, and whether its values are lists."""
+    import pyarrow as pa
     from pyarrow import types
+
+    schema = file.schema_arrow
+
+    def cells(index: int) -> list[object]:
+        if schema.names.count(schema.names[index]) > 1 or not _is_cell(schema.field(index).type):
+            return []  # refused below
+        batches = file.iter_batches(batch_size=2, columns=[schema.names[index]])
+        return [cell for batch in islice(batches, 1) for cell in batch.column(0).cast(pa.string()).to_pylist()]
 
     lists = [_is_list(field.type) for field in schema]
     has_lists = any(lists)  # once: a table may have tens of thousands of columns
-    index = schema.field(INDEX_NAME).type if schema.names.count(INDEX_NAME) == 1 else None
-    dated_index = index is not None and (types.is_timestamp(index) or types.is_date(index))
-    columns = TableLayout.named(source, schema.names, lists, dated_index=dated_index)
+    columns = TableLayout.named(source, schema.names, cells, lists)
     for index in columns.values:
         field = schema.field(index)
         kind = field.type.value_type if lists[index] or types.is_dictionary(field.type) else field.type

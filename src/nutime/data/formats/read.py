@@ -30,7 +30,7 @@ from nutime.data.formats.arrow import read_parquet
 from nutime.data.formats.csv import read_csv, rows_of
 from nutime.data.formats.lines import read_arff, read_ts, read_tsv, read_txt
 from nutime.data.formats.source import STDIN, FormatError, InputFile, ReadOptions, Record, quote, reason
-from nutime.data.names import LABEL_NAMES, name_order, quoted, suggestion
+from nutime.data.names import LABEL_NAMES, MAX_CHANNELS, name_order, quoted, suggestion
 from nutime.data.series import SeriesSet
 from nutime.data.timeline import TimeReport, freq_seconds
 
@@ -71,9 +71,9 @@ FORMATS: dict[str, _Reader] = {
 TABLES = (".csv", ".csv.gz", ".parquet")
 #: The name of the file with the labels of the files beside it.
 LABELS_FILE = "labels.csv"
-#: Columns and rows per column of a table without times: one with more columns and fewer rows may well have one row
-#: per series, one with fewer columns and more rows has one row per point.
-MAX_CHANNELS, MIN_ROWS = 16, 1000
+#: Rows per column of a table without times: one with fewer, and more columns than MAX_CHANNELS, may well have one
+#: row per series, one with more rows and fewer columns has one row per point.
+MIN_ROWS = 1000
 _MIN_POINTS = 128  # of a single series that is a recording: shorter ones have no windows to compare
 _FILE_NAMES = frozenset({"file", "filename", "file_name", "name", "path", "id", "series"})
 
