@@ -272,6 +272,11 @@ def test_the_times_of_nested_series_count():
     found = read_input(pd.DataFrame({"a": [cell, cell], "b": [cell, cell]}))
     assert [series.tolist() for series in found.series] == [[[1, 2, 3, 4]] * 2] * 2
     assert len(found.times[0]) == 4
+    nested = np.empty((2, 2), object)
+    for place in np.ndindex(2, 2):
+        nested[place] = cell
+    assert [series.tolist() for series in as_series(nested)] == [[[1, 2, 3, 4]] * 2] * 2
+    assert [series.tolist() for series in as_series(nested[0])] == [[[1, 2, 3, 4]]] * 2
     for other in (cell[:2], cell.to_numpy()):
         assert refusal(pd.DataFrame({"a": [cell], "b": [other]})).startswith("series 0: its cells differ in their")
 
@@ -418,6 +423,8 @@ def test_an_array_with_channels_first_is_not_warned_about(shape):
         (["a", "", " ", "?", "b"], [1, 0, 0, 0, 1]),
         ([1.0, np.nan], [1, 0]),
         ([1, 0], [1, 1]),
+        (np.ma.masked_array([1, 2, 3], [0, 1, 0]), [1, 0, 1]),
+        (np.ma.masked_array(["a", "b"], [0, 1]), [1, 0]),
         (np.array(["a", None, np.nan, 3, pd.NaT, pd.NA], object), [1, 0, 0, 1, 0, 0]),
         (np.array(["2024-01-01", "NaT"], "datetime64[D]"), [1, 0]),
     ],

@@ -501,18 +501,23 @@ def _read_nested(table: _Table, nested: list[Any], freq: str | float | None) -> 
             raise ValueError(
                 f"column {name!r} holds single values beside columns of series; give the frame without it"
             )
-    columns = [table.column(name) for name in nested]
-    cells = list(zip(*columns, strict=True))
-    rows = [[as_array(cell) for cell in row] for row in cells]
-    ids = table.ids() if table.id is not None else None
-    raw = RawSeries(rows, channel_names=list(map(str, nested)), ids=ids)
-    if any(has_time_index(cell) for row in cells for cell in row):
-        for number, row in enumerate(cells):
+    rows = list(zip(*(table.column(name) for name in nested), strict=True))
+    raw = read_cells(rows, freq)
+    raw.channel_names = list(map(str, nested))
+    raw.ids = table.ids() if table.id is not None else None
+    return raw
+
+
+def read_cells(rows: Iterable[Sequence[Any]], freq: str | float | None = None) -> RawSeries:
+    """Return one series per row, whose cells are the values of a channel each."""
+    raw = RawSeries([[as_array(cell) for cell in row] for row in rows])
+    if any(has_time_index(cell) for row in rows for cell in row):
+        for number, row in enumerate(rows):
             if not all(has_time_index(cell) and cell.index.equals(row[0].index) for cell in row):
                 raise ValueError(
                     f"series {number}: its cells differ in their times; give a list of frames, one per series"
                 )
-        _put_on_grid(raw, [_index_times(row[0].index, raw.report) for row in cells], freq)
+        _put_on_grid(raw, [_index_times(row[0].index, raw.report) for row in rows], freq)
     return raw
 
 

@@ -44,6 +44,7 @@ from nutime.data.frames import (
     is_groupby,
     is_numeric,
     is_xarray,
+    read_cells,
     read_frame,
     read_groups,
     read_mapping,
@@ -68,6 +69,7 @@ __all__ = [
     "is_xarray",
     "read_input",
     "resample",
+    "unmasked",
 ]
 
 #: One series, ``(channels, length)``, float32 or float64.
@@ -178,9 +180,14 @@ def align(
     return given
 
 
+def unmasked(y: Any) -> Any:
+    """Return ``y``; a masked array as an array of objects, with None for what it hides."""
+    return np.where(np.ma.getmaskarray(y), None, y.data) if isinstance(y, np.ma.MaskedArray) else y
+
+
 def is_labelled(y: ArrayLike) -> NDArray[np.bool_]:
     """Return which labels are given: all but None, NaN, NaT, blank and ``?``."""
-    labels = np.asarray(y)
+    labels = np.asarray(unmasked(y))
     if labels.dtype.kind not in "OUST":
         return np.asarray(labels == labels)  # noqa: PLR0124 (NaN, NaT)
     texts = np.array(["" if is_missing(label) else str(label).strip().lower() for label in labels.flat])
@@ -206,7 +213,7 @@ def _read(X: Any, freq: str | float | None) -> SeriesSet:
     elif has_time_index(X):
         raw = read_recordings([X], None, freq)
     else:
-        raw = _read_array(as_array(X))
+        raw = _read_array(as_array(X), freq)
     notes = tuple(raw.report.notes())
     for note in notes:
         _log.warning(note)
@@ -221,9 +228,9 @@ def _read(X: Any, freq: str | float | None) -> SeriesSet:
     )
 
 
-def _read_array(array: NDArray[Any]) -> RawSeries:
+def _read_array(array: NDArray[Any], freq: str | float | None) -> RawSeries:
     if holds_series(array):
-        return RawSeries(list(array) if array.ndim == 1 else [[as_array(cell) for cell in row] for row in array])
+        return read_recordings(array, None, freq) if array.ndim == 1 else read_cells(array, freq)
     if array.ndim not in (2, 3):
         hint = "; put a single series into a list" if array.ndim == 1 and array.dtype != object else ""
         raise ValueError(f"got {array.ndim} dimension(s): {EXPECTED}{hint}")

@@ -31,6 +31,7 @@ Array: TypeAlias = NDArray[np.floating[Any]]
 
 _TOLERANCE = 0.05  # of a step, by which regular samples may deviate from the grid
 _MAX_DISTANCE = 1.5  # steps between samples that are interpolated
+_MIN_CLOCK = 8  # steps that tell a clock of 1.5 s in whole seconds from one of 1 s with gaps
 _MAX_DUPLICATES = 0.1  # share of rows
 _MAX_GRID = 100  # grid points per sample, beyond 1000: an outlier among the times would fill the memory
 
@@ -123,22 +124,20 @@ def to_grid(
             f"{len(times)} rows span {length} steps of {_step_text(times, step)}; correct the times, or give freq"
         )
     months = _months(times) if freq is None else None
-    regular = step
-    if freq is None:  # rounded, the steps of a clock are 33 and 34 ms, and a long gap is a multiple of their mean
-        counts = np.round(steps / steps[steps <= _MAX_DISTANCE * median].mean())
-        regular = float(ticks[-1] - ticks[0]) / counts.sum()
-    counts = np.round(steps / regular)
-    errors = steps - counts * regular
-    is_regular = (np.abs(errors) <= _TOLERANCE * regular).all()
-    is_regular |= np.abs(np.cumsum(errors)).max() <= 1.01 * _unit(steps)  # a clock of 120 Hz in whole ms
+    counts, is_regular = _count_steps(steps, _clock_step(steps, _MAX_DISTANCE * median) if freq is None else step)
+    may_be_clock = freq is None and times.dtype != "datetime64[D]" and len(steps) >= _MIN_CLOCK
+    if may_be_clock and steps[steps < 2.1 * median].mean() > 1.34 * median:  # for 1.5 s, half are 1 s, half 2 s
+        slower = _count_steps(steps, _clock_step(steps, 2.1 * median))
+        counts, is_regular = slower if slower[1] else (counts, is_regular)
     is_median = median / _MAX_DISTANCE < step < _MAX_DISTANCE * median
-    if is_median and is_regular and counts.all():
+    if is_median and is_regular:
         places = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
         if places[-1] == len(times) - 1:
             return times, values
         grid = np.full((len(values), places[-1] + 1), np.nan, values.dtype)
         grid[:, places] = values
         new_times = _filled(times, places) if months is None else _dates(_filled(months[0], places), months[1])
+        new_times[places] = times
     else:
         grid = _resample(ticks - ticks[0], values, step, length, median)
         new_times = _grid_times(times, step, length) if months is None else _month_grid(*months, length)
@@ -147,6 +146,20 @@ def to_grid(
     report.n_missing += gaps
     report.n_with_gaps += gaps > 0
     return new_times, grid
+
+
+def _clock_step(steps: NDArray[np.float64], longest: float) -> float:
+    """Return the mean step of a clock that rounds, as to 33 and 34 ms; a longer one is a multiple of it."""
+    return float(steps.sum() / np.round(steps / steps[steps <= longest].mean()).sum())
+
+
+def _count_steps(steps: NDArray[np.float64], regular: float) -> tuple[NDArray[np.float64], bool]:
+    """Return how many regular steps there are between samples, and whether they are at these places."""
+    counts = np.round(steps / regular)
+    errors = steps - counts * regular
+    is_regular = (np.abs(errors) <= _TOLERANCE * regular).all()
+    is_regular |= np.abs(np.cumsum(errors)).max() <= 1.01 * _unit(steps)  # a clock of 120 Hz in whole ms
+    return counts, bool(is_regular and counts.all())
 
 
 def _average_duplicates(times: Times, values: Array, report: TimeReport) -> tuple[Times, Array]:
@@ -219,12 +232,15 @@ def _ticks(times: Times) -> NDArray[np.float64]:
 
 
 def _months(times: Times) -> tuple[NDArray[np.datetime64], np.timedelta64] | None:
-    """Return the month of each date and the offset from it, if the offset is the same and no month repeats."""
+    """Return the month of each date and the offset from it, if the offset is the same and no month repeats.
+
+    Offsets may differ by the hour of daylight saving, and be negative: the last days of months, also in UTC.
+    """
     if times.dtype.kind == "M":
-        for late in (np.timedelta64(0, "D"), np.timedelta64(1, "D")):  # or the last day of each month
-            months = (times + late).astype("datetime64[M]")
+        for late in range(3):
+            months = (times + np.timedelta64(late, "D")).astype("datetime64[M]")
             offsets = times - months.astype(times.dtype)
-            if (offsets == offsets[0]).all() and len(np.unique(months)) == len(months):
+            if np.ptp(offsets) <= np.timedelta64(1, "h") and len(np.unique(months)) == len(months):
                 return months, offsets[0]
     return None
 
