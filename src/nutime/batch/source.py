@@ -183,7 +183,7 @@ class Source:
         files = [system.info(path) for system, path in map(filesystem, self._plan[0])]
         return repr((self.pieces, files, sorted(self.options.items()), self.keep_missing))
 
-    @property
+    @cached_property
     def _is_data_set(self) -> bool:
         has_labels = self.options.get("labels") is not None or Path(self.address, LABELS_FILE).is_file()
         return is_parquet(self.address) and not has_labels

@@ -45,7 +45,9 @@ def explain(
     check_outputs(out, as_json, read, source)
     check_model(model)
 
-    from nutime.batch.results import open_results
+    import numpy as np
+
+    from nutime.batch.results import write_results
     from nutime.batch.source import Chunk, Extent, Source
     from nutime.cli import summaries
     from nutime.data.series import read_input
@@ -72,14 +74,17 @@ def explain(
             "bring them into that order, since points are counted in it"
         )
     panels: list[ExplainedSeries] = []
-    with progress_bars() as new_bar, open_results(out) as write:
+    tables: list[Results] = []
+    with progress_bars() as new_bar:
         report = new_bar("series", len(chosen))
         for done, series in enumerate(chosen, 1):
             columns, explained = _explain_one(estimator, data, series, _first_known(given.series[series]))
-            write(columns)
+            tables.append(columns)
             if figure:
                 panels += explained
             report(done, len(chosen))
+    columns = {name: np.concatenate([table[name] for table in tables]) for name in columns}
+    write_results(out, columns)  # at once, so that all times are written alike
     page = [
         summaries.input_line(source, Extent.of([data.series[series] for series in chosen])),
         summaries.output_line(out, columns),

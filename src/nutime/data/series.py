@@ -182,7 +182,11 @@ def align(
 
 def unmasked(y: Any) -> Any:
     """Return ``y``; a masked array as an array of objects, with None for what it hides."""
-    return np.where(np.ma.getmaskarray(y), None, y.data) if isinstance(y, np.ma.MaskedArray) else y
+    if not isinstance(y, np.ma.MaskedArray):
+        return y
+    labels = np.array(y.data, object)
+    labels[y.mask] = None
+    return labels
 
 
 def is_labelled(y: ArrayLike) -> NDArray[np.bool_]:

@@ -18,7 +18,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from glob import escape, glob
+from glob import escape, glob, iglob
 from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias, Unpack
@@ -328,7 +328,7 @@ def _find_files(pattern: str, labels: _PathLike | None, notes: list[str]) -> lis
         files = [path for path in found if is_series_file(path)]
         if files and len(files) < len(found):
             notes.append(f"{pattern}: {len(found) - len(files)} file(s) of other formats left out")
-        below = filter(os.path.isfile, sorted(glob(f"{escape(pattern)}/*/**", recursive=True)))
+        below = filter(os.path.isfile, iglob(f"{escape(pattern)}/*/**", recursive=True))
         if inner := next(filter(is_series_file, below), None):
             every = Path(pattern, "**", f"*{series_suffix(inner)}")
             raise FormatError(f"{pattern}: has series in subfolders, as {inner}; choose by a pattern: '{every}'")
@@ -357,11 +357,10 @@ def _unique_ids(files: list[Path]) -> list[str]:
 def _read_labels(path: Path, files: dict[str, Path]) -> dict[str, str]:
     """Return the label of each id from a table of file names (or ids) and labels."""
     source, rows = read_rows(path)
-    known = {
-        name: identity
-        for identity, file in files.items()
-        for name in (file.name, str(file), _stem(file), identity)
-    }
+    known: dict[str, set[str]] = {}
+    for identity, file in files.items():
+        for name in (file.name, _stem(file), os.path.abspath(file), identity):
+            known.setdefault(name, set()).add(identity)
     labels: dict[str, str] = {}
     if not rows:
         raise source.error("is empty; expected a file name and a label per line")
@@ -378,11 +377,15 @@ def _read_labels(path: Path, files: dict[str, Path]) -> dict[str, str]:
         if len(row) <= max(file_column, label_column):
             raise source.error(f"row {number}: has {len(row)} cell(s); expected a file name and a label")
         name, label = row[file_column].strip(), source.label(row[label_column])
-        if name not in known:
+        places = name, os.path.abspath(name), os.path.abspath(path.parent / name)
+        found = {name} if name in files else next((known[text] for text in places if text in known), None)
+        if found is None:
             raise source.error(f"row {number}: no file {quote(name)} is read{suggestion(name, known)}")
-        if labels.get(known[name], label) != label:
+        if len(found) > 1:
+            raise source.error(f"row {number}: {quote(name)} may be {quoted(sorted(found))}; give the path")
+        (identity,) = found
+        if labels.setdefault(identity, label) != label:
             raise source.error(f"row {number}: {quote(name)} has another label above")
-        labels[known[name]] = label
     if not labels:
         raise source.error(f"has no labels of the {len(files)} files {quoted(list(files))}")
     return labels
