@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.batch.results import PARQUET, Results, filesystem
-from nutime.data.formats.arrow import columns_of, is_contiguous, open_parquet, records_of
+from nutime.data.formats.arrow import is_contiguous, open_parquet, parquet_columns, records_of
 from nutime.data.formats.read import (
     LABELS_FILE,
     SplitName,
@@ -225,7 +225,7 @@ class Source:
         """Iterate over the ids of a file with one row per point; an id may repeat."""
         source = self._input_file(address)
         with source.decoding(), _open(source) as file:
-            columns, _ = columns_of(source, file)
+            columns, _ = parquet_columns(source, file)
             for batch in file.iter_batches(columns=[file.schema_arrow.names[columns.id]]):
                 for cell in batch.column(0).unique().to_pylist():
                     yield str(columns.id_text(source, cell))
@@ -239,7 +239,7 @@ class Source:
     def _piece_records(self, piece: Piece) -> Iterator[Record]:
         source = self._input_file(piece.address)
         with source.decoding(), _open(source) as file:
-            columns, lists = columns_of(source, file)
+            columns, lists = parquet_columns(source, file)
             rows = _rows_of(file, piece.start, piece.stop)
             records = records_of(source, columns, lists, rows, contiguous=is_contiguous(source, file, columns))
             notes = source.notes if piece.number == 0 else []  # those on columns once
@@ -253,7 +253,7 @@ class Source:
         for address in _files_of(self.address):
             source = self._input_file(address)
             with source.decoding(), _open(source) as file:
-                columns, lists = columns_of(source, file)
+                columns, lists = parquet_columns(source, file)
                 rows[address] = file.metadata.num_rows
             channels = lists or columns.is_long
             names = _Names(channels=columns.names) if channels else _Names(features=columns.names)

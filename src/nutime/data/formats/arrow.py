@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import SEEK_END
 from itertools import chain, groupby, islice, starmap
@@ -25,7 +25,7 @@ def read_parquet(source: InputFile) -> Iterator[Record]:
     import pyarrow as pa
 
     with source.decoding(), pa.OSFile(str(source.path)) as stream, open_parquet(source, stream) as file:
-        columns, lists = columns_of(source, file)
+        columns, lists = parquet_columns(source, file)
         contiguous = is_contiguous(source, file, columns)
         batches = file.iter_batches(batch_size=_CHUNK_ROWS)
         yield from records_of(source, columns, lists, batches, contiguous=contiguous)
@@ -132,18 +132,30 @@ def is_contiguous(source: InputFile, file: Any, columns: TableLayout) -> bool:
     return len(set(ids)) == len(ids)
 
 
-def columns_of(source: InputFile, file: Any) -> tuple[TableLayout, bool]:
-    """Return the roles of the columns of a parquet file, and whether its values are lists."""
+def parquet_columns(source: InputFile, file: Any) -> tuple[TableLayout, bool]:
+    """Return :func:`columns_of` a parquet file."""
+    return columns_of(source, file.schema_arrow, lambda name: file.iter_batches(2, columns=[name]))
+
+
+def columns_of(
+    source: InputFile, schema: pa.Schema, batches_of: Callable[[str], Iterable[pa.RecordBatch]]
+) -> tuple[TableLayout, bool]:
+    """Return the roles of the columns of an Arrow table, and whether its values are lists.
+
+    Args:
+        source: the file being read.
+        schema: its columns.
+        batches_of: returns the first rows of a column, of which two are looked at.
+    """
     import pyarrow as pa
     from pyarrow import types
 
-    schema = file.schema_arrow
-
     def cells(index: int) -> list[object]:
-        if schema.names.count(schema.names[index]) > 1 or not _is_cell(schema.field(index).type):
+        name = schema.names[index]
+        if schema.names.count(name) > 1 or not _is_cell(schema.field(index).type):
             return []  # refused below
-        batches = file.iter_batches(batch_size=2, columns=[schema.names[index]])
-        return [cell for batch in islice(batches, 1) for cell in batch.column(0).cast(pa.string()).to_pylist()]
+        first = next(filter(len, batches_of(name)), None)
+        return [] if first is None else first.column(name)[:2].cast(pa.string()).to_pylist()
 
     lists = [_is_list(field.type) for field in schema]
     has_lists = any(lists)  # once: a table may have tens of thousands of columns
