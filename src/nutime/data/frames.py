@@ -44,16 +44,10 @@ DIMENSIONS = {
 
 @dataclass
 class RawSeries:
-    """Series as found in an input, before they are cleaned; None where the input has no such information.
+    """A :class:`~nutime.data.series.SeriesSet` before it is cleaned.
 
-    Attributes:
-        values: one array-like per series, ``(length,)`` or ``(channels, length)``.
-        channel_names: the name of each channel.
-        feature_names: the names of the columns of a wide table.
-        n_features: the number of columns of a wide table.
-        ids: the id of each series.
-        times: the time of each point of each series.
-        report: what was done to the times.
+    ``values`` has one array-like per series, ``(length,)`` or ``(channels, length)``; ``report`` counts what was
+    done to the times.
     """
 
     values: Sequence[Any]
@@ -120,8 +114,8 @@ def as_floats(array: NDArray[Any]) -> NDArray[np.floating[Any]]:
 def read_frame(frame: Any, freq: str | float | None = None) -> RawSeries:
     """Return the series of one frame: wide, nested or long."""
     table = _Table(frame)
-    if table.has_times:
-        along_columns = are_points(table.value_names, table.first_times())
+    if (times := table.first_times()) is not None:
+        along_columns = are_points(table.value_names, times)
         if along_columns is None:
             raise ValueError(
                 f"columns {quoted(list(map(str, table.value_names)))} beside dates are channels or points: "
@@ -332,13 +326,11 @@ class _Table:
         if self.is_pandas and not any(_means(name, TIME_NAMES) for name in frame.columns.names):
             self._read_index(frame.index)
 
-    @property
-    def has_times(self) -> bool:
-        return self.index_time is not None or self.time is not None
-
     def first_times(self) -> Any:
-        """Return the times of the first rows."""
-        return self._library_column(self.time, 2) if self.index_time is None else self.index_time[:2]
+        """Return the times of the first rows, None without times."""
+        if self.time is not None:
+            return self._library_column(self.time, 2)
+        return None if self.index_time is None else self.index_time[:2]
 
     @property
     def value_names(self) -> list[Any]:
@@ -460,18 +452,14 @@ def _read_long(table: _Table, freq: str | float | None) -> RawSeries:
     ids = table.ids()
     if not values.shape[1]:
         raise ValueError(f"no series given: {EXPECTED}")
-    if ids is None:
-        groups, keys = [np.arange(values.shape[1])], None
-    else:
-        keys = list(dict.fromkeys(ids))
-        codes = {key: code for code, key in enumerate(keys)}
-        numbers = np.array([codes[one] for one in ids])
-        order = np.argsort(numbers, kind="stable")
-        groups = np.split(order, np.cumsum(np.bincount(numbers))[:-1])
-    raw = RawSeries([values[:, rows] for rows in groups], channel_names=names, ids=keys)
+    groups: dict[Any, Any] = {} if ids else {None: slice(None)}
+    for row, identity in enumerate(ids or ()):
+        groups.setdefault(identity, []).append(row)
+    series = [values[:, rows] for rows in groups.values()]
+    raw = RawSeries(series, channel_names=names, ids=list(groups) if ids else None)
     times = table.times(raw.report)
     if times is not None:
-        _put_on_grid(raw, [times[rows] for rows in groups], freq)
+        _put_on_grid(raw, [times[rows] for rows in groups.values()], freq)
     return raw
 
 
@@ -487,12 +475,12 @@ def _read_recording(frame: Any, freq: str | float | None, report: TimeReport) ->
         raise ValueError(
             f"holds {len(set(ids))} ids; give the frame itself instead of a list, or one frame per series"
         )
+    raw = RawSeries([values], channel_names=names, ids=ids[:1] if ids else None)
     times = table.times(report)
-    grids = None
     if times is not None and len(times):
         grid, values = _on_grid(times, values, freq, report)
-        grids = [grid]
-    return RawSeries([values], channel_names=names, ids=ids[:1] if ids else None, times=grids)
+        raw.times, raw.values = [grid], [values]
+    return raw
 
 
 def _read_nested(table: _Table, nested: list[Any], freq: str | float | None) -> RawSeries:

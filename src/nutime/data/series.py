@@ -127,6 +127,7 @@ def read_input(
     feature_names: Sequence[str] | None = None,
     freq: str | float | None = None,
     keep_missing: bool = False,
+    first: int = 0,
 ) -> SeriesSet:
     """Return every series of ``X``, finite, with the names, ids and times of the input.
 
@@ -136,20 +137,21 @@ def read_input(
             put in order; one without names is accepted as it is.
         freq: the step of the regular grid of inputs with times; the median step unless given.
         keep_missing: leave NaN where it is, instead of trimming it at the ends and interpolating it elsewhere.
+        first: the number of the first series in errors.
 
     Raises:
         ValueError: one line with the first bad series and what was expected of it, or the difference of the names.
     """
     given = X if isinstance(X, SeriesSet) else _read(X, freq)
     given = align(given, channel_names=channel_names, feature_names=feature_names)
-    cleaned = [_clean(values, index, keep_missing) for index, values in enumerate(given.series)]
+    cleaned = [_clean(values, index, keep_missing) for index, values in enumerate(given.series, first)]
     if not cleaned:
         raise ValueError(f"no series given: {EXPECTED}")
     channels = cleaned[0][0].shape[0]
-    for index, (values, _) in enumerate(cleaned):
+    for index, (values, _) in enumerate(cleaned, first):
         if values.shape[0] != channels:
             raise ValueError(
-                f"series {index}: has {values.shape[0]} channel(s) but series 0 has {channels}; "
+                f"series {index}: has {values.shape[0]} channel(s) but series {first} has {channels}; "
                 "expected the same number in all series"
             )
     _warn_channels_last([values for values, _ in cleaned])
@@ -221,15 +223,8 @@ def _read(X: Any, freq: str | float | None) -> SeriesSet:
     notes = tuple(raw.report.notes())
     for note in notes:
         _log.warning(note)
-    return SeriesSet(
-        list(raw.values),
-        ids=raw.ids,
-        channel_names=raw.channel_names,
-        feature_names=raw.feature_names,
-        n_features=raw.n_features,
-        times=raw.times,
-        notes=notes,
-    )
+    shared = ("ids", "channel_names", "feature_names", "n_features", "times")
+    return SeriesSet(list(raw.values), notes=notes, **{name: getattr(raw, name) for name in shared})
 
 
 def _read_array(array: NDArray[Any], freq: str | float | None) -> RawSeries:

@@ -68,18 +68,18 @@ class TimeReport:
 
     def notes(self) -> list[str]:
         """Return one line, or nothing if all times were regular and in order."""
-        parts = []
-        if self.n_sorted:
-            parts.append(f"{self.n_sorted} series sorted by time")
-        if self.n_averaged:
-            parts.append(f"{self.n_averaged} rows of equal time averaged")
-        if self.n_resampled:
-            parts.append(f"{self.n_resampled} of {self.n_series} series put on a regular grid")
-        if self.n_missing:
-            parts.append(f"{self.n_missing} missing timestamps in {self.n_with_gaps} series made missing values")
-        if self.n_shifted:
-            parts.append(f"{self.n_shifted} times with a zone changed to UTC, and written without a zone")
-        return [f"times: {'; '.join(parts)}"] if parts else []
+        parts = (
+            (self.n_sorted, f"{self.n_sorted} series sorted by time"),
+            (self.n_averaged, f"{self.n_averaged} rows of equal time averaged"),
+            (self.n_resampled, f"{self.n_resampled} of {self.n_series} series put on a regular grid"),
+            (
+                self.n_missing,
+                f"{self.n_missing} missing timestamps in {self.n_with_gaps} series made missing values",
+            ),
+            (self.n_shifted, f"{self.n_shifted} times with a zone changed to UTC, and written without a zone"),
+        )
+        done = "; ".join(text for count, text in parts if count)
+        return [f"times: {done}"] if done else []
 
 
 def to_grid(
@@ -174,25 +174,29 @@ def _average_duplicates(times: Times, values: Array, report: TimeReport) -> tupl
             "name the column with the ids of the series, or make the times distinct"
         )
     starts = np.flatnonzero(fresh)
-    single = np.diff(np.append(starts, len(times))) == 1
-    report.n_averaged += len(times) - int(single.sum())
-    known = np.add.reduceat(np.isfinite(values), starts, axis=1)
-    scaled = np.add.reduceat(np.where(np.isfinite(values), values, 0) / len(times), starts, axis=1)
-    means = np.where(known > 0, scaled / np.maximum(known, 1) * len(times), np.nan).astype(values.dtype)
+    report.n_averaged += repeated + len(np.unique(starts.searchsorted(np.flatnonzero(~fresh))))
+    return times[starts], _means(values, starts)
+
+
+def _means(values: Array, starts: NDArray[np.intp]) -> Array:
+    """Return the mean of the known values from each start to the next, NaN where none is known."""
+    count = values.shape[1]
+    is_known = np.isfinite(values)
+    known = np.add.reduceat(is_known, starts, axis=1)
+    scaled = np.add.reduceat(np.where(is_known, values, 0) / count, starts, axis=1)  # sums could overflow
+    means = np.where(known > 0, scaled / np.maximum(known, 1) * count, np.nan).astype(values.dtype)
+    single = np.diff(starts, append=count) == 1
     means[:, single] = values[:, starts[single]]
-    return times[starts], means
+    return means
 
 
 def _resample(ticks: NDArray[np.float64], values: Array, step: float, length: int, median: float) -> Array:
     """Interpolate at multiples of ``step`` or, where it is coarser, take the means around them; NaN in gaps."""
     if step >= _MAX_DISTANCE * median:
         cells = np.minimum(np.round(ticks / step), length - 1).astype(np.intp)
+        starts = np.flatnonzero(np.diff(cells, prepend=-1))
         grid = np.full((len(values), length), np.nan, values.dtype)
-        for row, out in zip(values, grid, strict=True):
-            known = np.isfinite(row)
-            count = np.bincount(cells[known], minlength=length)
-            total = np.bincount(cells[known], row[known], length)
-            out[count > 0] = total[count > 0] / count[count > 0]
+        grid[:, cells[starts]] = _means(values, starts)
         return grid
     points = np.arange(length) * step
     right = np.clip(np.searchsorted(ticks, points), 1, len(ticks) - 1)

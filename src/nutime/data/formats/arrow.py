@@ -6,24 +6,23 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import SEEK_END
 from itertools import chain, groupby, islice, starmap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import types
 
 from nutime.data.formats.layout import Point, TableLayout, join_points
 from nutime.data.formats.source import CHOOSE, InputFile, Record, quote
 from nutime.data.series import Array
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _CHUNK_ROWS = 1024
 
 
 def read_parquet(source: InputFile) -> Iterator[Record]:
     """A parquet table, read in batches of rows; a null is a missing value."""
-    import pyarrow as pa
-
     with source.decoding(), pa.OSFile(str(source.path)) as stream, open_parquet(source, stream) as file:
         columns, lists = parquet_columns(source, file)
         contiguous = is_contiguous(source, file, columns)
@@ -34,9 +33,6 @@ def read_parquet(source: InputFile) -> Iterator[Record]:
 @contextmanager
 def open_parquet(source: InputFile, stream: Any) -> Iterator[Any]:
     """Open a parquet file, after checking that it is not a decompression bomb."""
-    import pyarrow.parquet as pq
-    from pyarrow import types
-
     stored = stream.seek(0, SEEK_END)
     stream.seek(0)
     schema = pq.read_schema(stream)
@@ -142,13 +138,8 @@ def columns_of(
 ) -> tuple[TableLayout, bool]:
     """Return the roles of the columns of an Arrow table, and whether its values are lists.
 
-    Args:
-        source: the file being read.
-        schema: its columns.
-        batches_of: returns the first rows of a column, of which two are looked at.
+    Where the cells of a column decide, two are taken from what ``batches_of`` its name returns.
     """
-    import pyarrow as pa
-    from pyarrow import types
 
     def cells(index: int) -> list[object]:
         name = schema.names[index]
@@ -209,9 +200,6 @@ def records_of(
 
 def _cells(source: InputFile, column: Any) -> list[Any]:
     """Return the cells of a label, id or time column; long texts are refused, because they repeat on every row."""
-    import pyarrow.compute as pc
-    from pyarrow import types
-
     texts = column.dictionary if types.is_dictionary(column.type) else column
     if _is_text(texts.type):
         source.check_text(pc.max(pc.binary_length(texts)).as_py() or 0)
@@ -220,8 +208,6 @@ def _cells(source: InputFile, column: Any) -> list[Any]:
 
 
 def _is_text(kind: Any) -> bool:
-    from pyarrow import types
-
     tests = "string", "large_string", "string_view", "binary", "large_binary", "binary_view", "fixed_size_binary"
     known = [getattr(types, f"is_{name}", None) for name in tests]  # views exist since Arrow 16
     return any(test(kind) for test in known if test)
@@ -229,15 +215,11 @@ def _is_text(kind: Any) -> bool:
 
 def _is_cell(kind: Any) -> bool:
     """Whether a column has a single number, date or text in each row."""
-    from pyarrow import types
-
     kind = kind.value_type if types.is_dictionary(kind) else kind
     return bool(types.is_primitive(kind) or types.is_decimal(kind) or types.is_null(kind) or _is_text(kind))
 
 
 def _is_list(kind: Any) -> bool:
-    from pyarrow import types
-
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
@@ -245,9 +227,6 @@ def _rows(
     source: InputFile, columns: TableLayout, lists: bool, batches: Iterable[Any]
 ) -> Iterator[tuple[Array, object, object, object]]:
     """Iterate over the values, label, id and time of each row."""
-    import pyarrow as pa
-    from pyarrow import types
-
     start = 0
     for batch in batches:
         channels = [batch.column(index) for index in columns.values]
@@ -273,8 +252,6 @@ def _rows(
 
 def _list_rows(source: InputFile, channels: list[Any], start: int) -> Iterator[Array]:
     """Iterate over the rows of list columns: ``(channels, length)`` each."""
-    import pyarrow.compute as pc
-
     ends = [np.cumsum(pc.list_value_length(channel).fill_null(0).to_numpy()) for channel in channels]
     flat = [pc.list_flatten(channel).to_numpy(zero_copy_only=False) for channel in channels]
     rows = zip(*(np.split(values, end[:-1]) for values, end in zip(flat, ends, strict=True)), strict=True)

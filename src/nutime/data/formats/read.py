@@ -26,7 +26,6 @@ from typing import Literal, TypeAlias, Unpack
 import numpy as np
 
 from nutime.data.formats.arrays import read_npy, read_npz, read_pt
-from nutime.data.formats.arrow import read_parquet
 from nutime.data.formats.csv import read_csv, rows_of
 from nutime.data.formats.lines import read_arff, read_ts, read_tsv, read_txt
 from nutime.data.formats.source import STDIN, FormatError, InputFile, ReadOptions, Record, quote, reason
@@ -51,6 +50,13 @@ _Reader: TypeAlias = Callable[[InputFile], Iterator[Record]]
 _PathLike: TypeAlias = str | os.PathLike[str]
 SplitName: TypeAlias = Literal["train", "test"]
 
+
+def _read_parquet(source: InputFile) -> Iterator[Record]:
+    from nutime.data.formats.arrow import read_parquet  # pyarrow takes long to import
+
+    return read_parquet(source)
+
+
 _TEXT_FORMATS: dict[str, _Reader] = {
     ".ts": read_ts,
     ".tsv": read_tsv,
@@ -62,7 +68,7 @@ _TEXT_FORMATS: dict[str, _Reader] = {
 FORMATS: dict[str, _Reader] = {
     **_TEXT_FORMATS,
     **{f"{suffix}.gz": reader for suffix, reader in _TEXT_FORMATS.items()},
-    ".parquet": read_parquet,
+    ".parquet": _read_parquet,
     ".npz": read_npz,
     ".npy": read_npy,
     ".pt": read_pt,
