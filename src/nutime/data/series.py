@@ -184,11 +184,7 @@ def align(
 
 def unmasked(y: Any) -> Any:
     """Return ``y``; a masked array as an array of objects, with None for what it hides."""
-    if not isinstance(y, np.ma.MaskedArray):
-        return y
-    labels = np.array(y.data, object)
-    labels[y.mask] = None
-    return labels
+    return np.array(y.tolist(), object) if isinstance(y, np.ma.MaskedArray) else y
 
 
 def is_labelled(y: ArrayLike) -> NDArray[np.bool_]:

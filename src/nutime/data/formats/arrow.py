@@ -80,17 +80,12 @@ class _Footer:
 
     def _value(self, kind: int, *, is_element: bool = False) -> Any:
         match kind:
-            case 1 | 2:  # in a structure the type is the value
-                return self._byte() if is_element else None
-            case 3:
-                return self._byte()
+            case 1 | 2 | 3:  # in a structure, the types 1 and 2 are values
+                return self._byte() if is_element or kind == 3 else None
             case 4 | 5 | 6:
                 return self._integer()
-            case 7:
-                for _ in range(8):
-                    self._byte()
-            case 8:
-                length = self._unsigned()  # moves on as well
+            case 7 | 8:
+                length = 8 if kind == 7 else self._unsigned()  # moves on as well
                 self._at += length
             case 9 | 10:
                 head = self._byte()

@@ -33,19 +33,6 @@ from nutime.data.names import LABEL_NAMES, MAX_CHANNELS, name_order, quoted, sug
 from nutime.data.series import SeriesSet
 from nutime.data.timeline import TimeReport, freq_seconds
 
-__all__ = [
-    "FORMATS",
-    "FormatError",
-    "ReadOptions",
-    "Record",
-    "holds_recording",
-    "is_many",
-    "is_series_file",
-    "read_file",
-    "read_recordings",
-    "read_records",
-]
-
 _Reader: TypeAlias = Callable[[InputFile], Iterator[Record]]
 _PathLike: TypeAlias = str | os.PathLike[str]
 SplitName: TypeAlias = Literal["train", "test"]
@@ -167,7 +154,6 @@ def read_recordings(path: _PathLike, **options: Unpack[ReadOptions]) -> SeriesSe
     Raises:
         FormatError: as :func:`read_records`.
     """
-    _check_freq(path, options)
     report, notes = TimeReport(), list[str]()
     if is_many(path):
         records = _read_many(os.fspath(path), None, options, report, notes, ignores_labels=True)
@@ -198,8 +184,7 @@ def record_set(records: list[Record]) -> SeriesSet:
 def _stream(
     path: _PathLike, split: SplitName | None, labels: _PathLike | None, options: ReadOptions, notes: list[str]
 ) -> Iterator[Record]:
-    """Yield the records of a path; at the end, log what was done to the data and append it to ``notes``."""
-    _check_freq(path, options)
+    """Yield the records of a path :func:`with_notes`."""
     report = TimeReport()
     if is_many(path):
         records = _read_many(os.fspath(path), labels, options, report, notes)
@@ -211,16 +196,8 @@ def _stream(
     return with_notes(records, report, notes)
 
 
-def _check_freq(path: _PathLike, options: ReadOptions) -> None:
-    freq = options.get("freq")
-    try:
-        if freq is not None:
-            freq_seconds(str(freq))
-    except ValueError as error:
-        raise FormatError(f"{path}: {error}") from None
-
-
 def with_notes(records: Iterator[Record], report: TimeReport, notes: list[str]) -> Iterator[Record]:
+    """Yield records; at the end, log what was done to the data and append it to ``notes``."""
     yield from records
     notes += report.notes()
     for note in notes:
@@ -247,6 +224,8 @@ def _reader_of(path: _PathLike, options: ReadOptions, *, is_recording: bool = Fa
 def _checked(source: InputFile, reader: _Reader) -> Iterator[Record]:
     """Yield the records of a reader; a file that cannot be opened, or is empty, is an error too."""
     empty = True
+    with source.naming(None):
+        freq_seconds(str(1 if source.freq is None else source.freq))
     try:
         source.check_regular()
         for record in reader(source):

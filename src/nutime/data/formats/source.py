@@ -208,7 +208,7 @@ class InputFile:
     ) -> list[float]:
         """Parse cells to Python floats."""
         try:
-            return list(map(float, _without_underscores(cells)))
+            return list(map(parse_number if "_" in "".join(cells) else float, cells))
         except ValueError:
             return [self._number(index, cell.strip(), missing, where, columns) for index, cell in enumerate(cells)]
 
@@ -248,13 +248,6 @@ class InputFile:
         """Refuse a label or an id of more than :data:`MAX_TEXT` characters (or bytes)."""
         if length > MAX_TEXT:
             raise self.error(f"holds a text of {length} characters, at most {MAX_TEXT}; shorten labels and ids")
-
-
-def _without_underscores(cells: Sequence[str]) -> Sequence[str]:
-    """Return the cells; a ValueError if one has an underscore, as :func:`parse_number` raises."""
-    if "_" in "".join(cells):
-        raise ValueError
-    return cells
 
 
 def reason(error: Exception) -> str:
