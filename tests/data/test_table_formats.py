@@ -426,7 +426,7 @@ def test_parquet_is_read_by_row_groups(write_parquet):
 
 def write_frame(path, columns, index):
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(columns, index=pandas.DatetimeIndex(index))
+    frame = pandas.DataFrame(columns, index=None if index is None else pandas.DatetimeIndex(index))
     frame.to_csv(path) if path.suffix == ".csv" else frame.to_parquet(path)
     return path
 
@@ -481,6 +481,21 @@ def test_each_row_of_a_table_of_days_and_hours_is_a_series(tmp_path, suffix, nam
     assert ([identity[:10] for identity in found.ids], found.feature_names) == (DAYS, names)
     with pytest.raises(FormatError, match=r"each row is a series of the points .*; write one row per point"):
         read_recordings(path)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("other", ["", "id", "label"])
+def test_days_beside_hours_may_be_a_column(tmp_path, suffix, other):
+    columns = {"date": DAYS, other: ["a", "b", "b"], **{hour: [1.0, 2.0, 3.0] for hour in HOURS["clock"]}}
+    found = read_file(write_frame(tmp_path / f"set{suffix}", {k: v for k, v in columns.items() if k}, None))
+    assert [values.shape for values in found.series] == [(1, 24)] * 3
+    assert found.ids == (["a", "b", "b"] if other == "id" else DAYS)
+
+
+def test_dates_of_an_index_may_have_the_month_first(tmp_path):
+    for first in ("01/02/2024", "12/31/2023"):
+        (record,) = read_records(write(tmp_path / "set.csv", f",x,z\n{first},1,2\n01/13/2024,3,4\n"))
+        assert record.channel_names == ["x", "z"]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -66,7 +66,7 @@ def test_a_fast_clock_in_whole_milliseconds_has_its_own_rate(hertz, rounded):
 
 @pytest.mark.parametrize("step", [1.4, 1.5, 1.6, 1.9, 2.5])
 @pytest.mark.parametrize("rounded", [np.round, np.floor, np.ceil])
-@pytest.mark.parametrize("count", [9, 40, 41])
+@pytest.mark.parametrize("count", [25, 40, 41])
 def test_a_clock_of_less_than_two_units_has_no_gaps(step, rounded, count):
     seconds = rounded(np.arange(count) * step).astype(int)
     for times in (seconds, seconds / 1000, DAY + seconds * np.timedelta64(1, "s")):

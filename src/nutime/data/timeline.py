@@ -31,7 +31,7 @@ Array: TypeAlias = NDArray[np.floating[Any]]
 
 _TOLERANCE = 0.05  # of a step, by which regular samples may deviate from the grid
 _MAX_DISTANCE = 1.5  # steps between samples that are interpolated
-_MIN_CLOCK = 8  # steps that tell a clock of 1.5 s in whole seconds from one of 1 s with gaps
+_MIN_CLOCK = 24  # steps that tell a clock of 1.5 s in whole seconds from one of 1 s with gaps
 _MAX_DUPLICATES = 0.1  # share of rows
 _MAX_GRID = 100  # grid points per sample, beyond 1000: an outlier among the times would fill the memory
 
@@ -430,8 +430,8 @@ def parse_time(cell: Any, day_first: bool | None = None) -> Any:
 
 def find_date(cell: Any) -> datetime | None:
     """Return the date that a cell holds, None if it holds something else."""
-    text = str(cell)
     try:
+        text = str(cell)
         time = parse_time(text, day_first=find_day_first([text]) is not False)
     except ValueError:
         return None

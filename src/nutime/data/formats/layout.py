@@ -86,12 +86,13 @@ class TableLayout:
         taken |= {index for index, is_list in enumerate(lists) if is_list and names[index] in ("y", "target")}
         names = ["" if index in taken else name for index, name in enumerate(names)]
         is_open = time is None and channels is None and not any(lists)
+        has_ids = identity is not None or not ID_NAMES.isdisjoint(names)
         if is_open and INDEX_NAME in names and TIME_NAMES.isdisjoint(names):
             has_labels = label is not None or not _LONG_LABEL_NAMES.isdisjoint(names)
-            has_ids = identity is not None or not ID_NAMES.isdisjoint(names)
             may_be_long = source.is_recording or has_ids or not has_labels  # a label on each row: rows are series
             if may_be_long and any(map(find_date, cells(names.index(INDEX_NAME)))):
                 names = ["time" if name == INDEX_NAME else name for name in names]
+        date = None
         dates = [index for index, name in enumerate(names) if name in TIME_NAMES]
         if is_open and len(dates) == 1:
             roles = TIME_NAMES | LABEL_NAMES | ID_NAMES | {INDEX_NAME}
@@ -106,7 +107,8 @@ class TableLayout:
             if along_columns and source.is_recording:
                 raise source.error(f"each row is a series of the points {quoted(others)}; write one row per point")
             if along_columns:
-                names[dates[0]] = INDEX_NAME
+                names[dates[0]], date = "", dates[0]
+                identity = identity if has_ids else dates[0]
         is_long = not any(lists) and (
             source.is_recording
             or time is not None
@@ -140,7 +142,7 @@ class TableLayout:
         index = find("index", frozenset({INDEX_NAME}))
         if any(lists) and time is not None:
             raise source.error(f"column {quote(header[time])}: times beside lists of values are not supported")
-        values = channels or [i for i in range(len(names)) if i not in (label, identity, time, index)]
+        values = channels or [i for i in range(len(names)) if i not in (label, identity, time, index, date)]
         if not values:
             raise source.error(f"has no column of values, only {quote(', '.join(header))}")
         # The index of a long table numbers its points; that of a wide one names its series.
