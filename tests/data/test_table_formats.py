@@ -1,12 +1,16 @@
 """Tables, wide and long: .csv and .parquet."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from format_files import refusal, values_of, write
 
+from nutime.data.formats.arrow import columns_of
 from nutime.data.formats.read import FormatError, read_file, read_recordings, read_records
+from nutime.data.formats.source import InputFile
 
 # ---- .csv, wide ---------------------------------------------------------------------------------------
 
@@ -481,6 +485,13 @@ def test_each_row_of_a_table_of_days_and_hours_is_a_series(tmp_path, suffix, nam
     assert ([identity[:10] for identity in found.ids], found.feature_names) == (DAYS, names)
     with pytest.raises(FormatError, match=r"each row is a series of the points .*; write one row per point"):
         read_recordings(path)
+
+
+def test_the_batches_of_a_stream_may_be_days_and_hours():
+    columns = {"date": pa.array(DAYS), **{hour: [1.0, 2.0, 3.0] for hour in HOURS["numbers"]}}
+    batches = [pa.record_batch(columns)[:0], pa.record_batch(columns)]
+    layout, _ = columns_of(InputFile(Path("stream")), batches[0].schema, lambda name: batches)
+    assert (layout.is_long, layout.id, layout.names) == (False, 0, HOURS["numbers"])
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -7,9 +7,8 @@ None of these libraries is imported; their objects are recognised by their attri
 * *long*: one row per point in time, one column per channel. A pandas index of dates, also as text, an
   index of several levels (ids, then time), a column of dates or a column named time, timestamp, datetime or date
   makes a frame long, unless the axis of its columns is named so, as after a pivot, or the columns are points
-  (:func:`~nutime.data.timeline.are_points`). Rows with the same id (a level
-  of the index, an index named id that repeats, or a column named id, series or series_id) are one series; without
-  ids the frame is a single recording.
+  (:func:`~nutime.data.timeline.are_points`). Rows with the same id (a level of the index, an index named id that
+  repeats, or a column named id, series or series_id) are one series; without ids the frame is a single recording.
 
 Each frame of a list or a dict, and each group of a ``groupby``, is one series with time along its rows. Of an
 xarray object the names of the dimensions decide (:data:`DIMENSIONS`).
@@ -124,7 +123,8 @@ def read_frame(frame: Any, freq: str | float | None = None) -> RawSeries:
         if not along_columns:
             return _read_long(table, freq)
         if table.time is not None:
-            return read_frame(_without(frame, [table.time]), freq)
+            others = [name for name in table.names if name != table.time]
+            return read_frame(frame[others] if table.is_pandas else frame.select(others), freq)
     table.refuse(LABEL_NAMES, _LABELS)
     if nested := [name for name in table.names if table.is_nested(name)]:
         return _read_nested(table, nested, freq)
@@ -216,7 +216,7 @@ def _key_columns(groups: Any) -> list[str | int]:
 def _without(frame: Any, names: list[str | int]) -> Any:
     if not is_frame(frame):
         return frame
-    present = [name for name in names if name in getattr(frame, "column_names", frame.columns)]
+    present = [name for name in names if name in list(frame.columns)]
     return frame.drop(columns=present) if hasattr(frame, "iloc") else frame.drop(present)
 
 
