@@ -69,16 +69,13 @@ class TimeReport:
     def notes(self) -> list[str]:
         """Return one line, or nothing if all times were regular and in order."""
         parts = (
-            (self.n_sorted, f"{self.n_sorted} series sorted by time"),
-            (self.n_averaged, f"{self.n_averaged} rows of equal time averaged"),
-            (self.n_resampled, f"{self.n_resampled} of {self.n_series} series put on a regular grid"),
-            (
-                self.n_missing,
-                f"{self.n_missing} missing timestamps in {self.n_with_gaps} series made missing values",
-            ),
-            (self.n_shifted, f"{self.n_shifted} times with a zone changed to UTC, and written without a zone"),
+            (self.n_sorted, "series sorted by time"),
+            (self.n_averaged, "rows of equal time averaged"),
+            (self.n_resampled, f"of {self.n_series} series put on a regular grid"),
+            (self.n_missing, f"missing timestamps in {self.n_with_gaps} series made missing values"),
+            (self.n_shifted, "times with a zone changed to UTC, and written without a zone"),
         )
-        done = "; ".join(text for count, text in parts if count)
+        done = "; ".join(f"{count} {text}" for count, text in parts if count)
         return [f"times: {done}"] if done else []
 
 
@@ -439,14 +436,10 @@ def find_date(cell: Any) -> datetime | None:
 
 
 def are_points(names: Iterable[Any], times: Iterable[Any]) -> bool | None:
-    """Whether the columns of a table whose rows have times are points, and each of its rows is a series.
+    """Whether the columns of a table whose first rows have these times are points, and each row is a series.
 
     Columns named by clock times or dates are points. Consecutive numbers beside dates are channels if they are
     few; 24 of them beside whole days are hours; otherwise it cannot be told, and the result is None.
-
-    Args:
-        names: the columns of values.
-        times: the times of the first rows.
     """
     texts = list(map(str, names))
     if len(texts) > 1 and all(_CLOCK_NAME.fullmatch(text) or find_date(text) for text in texts):
