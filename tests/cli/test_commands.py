@@ -627,6 +627,17 @@ def test_explain_writes_the_times_of_the_input(nutime, tmp_path, model):
     assert (rows[-1]["point"], rows[-1]["time"]) == ("41", "2024-01-01 00:00:41")
 
 
+def test_explain_writes_all_times_alike(nutime, tmp_path, model):
+    days = np.datetime64("2024-01-01") + np.arange(40)
+    hours = np.datetime64("2024-01-01T00") + np.arange(40)
+    lines = [
+        f"{name},{time},{time.astype(int) % 7}" for name, times in (("p", days), ("q", hours)) for time in times
+    ]
+    (tmp_path / "timed.csv").write_text("\n".join(["id,time,value", *lines]))
+    rows = rows_of(nutime("explain", model, tmp_path / "timed.csv", "-o", "-").out)
+    assert {len(row["time"]) for row in rows} == {len("2024-01-01 00:00:00")}
+
+
 def test_a_detector_is_explained_and_a_clusterer_refused(nutime, tmp_path, train, weights, chosen):
     X = list(waves()[0])
     NuTimeDetector(encoder=weights).fit(X).save(tmp_path / "detector")

@@ -229,12 +229,54 @@ def test_an_index_of_dates_as_text_holds_times():
     assert len(as_series(nested)) == 2
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [f"{hour}:00" for hour in range(24)],
+        [f"{hour} am" for hour in range(12)],
+        pd.date_range("2024-01-01", periods=24, freq="h").time,
+        pd.timedelta_range(0, periods=24, freq="h"),
+        DAYS,
+        range(24),
+        [f"t{hour}" for hour in range(1, 25)],
+    ],
+)
+@pytest.mark.parametrize("index", [DAYS, DAYS.astype(str), DAYS.tz_localize("Europe/Berlin"), DAYS.to_period("D")])
+@pytest.mark.filterwarnings("ignore:series of")
+def test_each_row_of_a_frame_of_days_and_hours_is_a_series(index, columns):
+    frame = pd.DataFrame(np.arange(4.0 * len(columns)).reshape(4, -1), index, columns)
+    for X in (frame, frame.reset_index(names="date")):
+        np.testing.assert_array_equal(np.concatenate(as_series(X)), frame.to_numpy())
+    assert as_series([frame])[0].shape == (len(columns), 4)
+
+
+def test_hours_beside_a_column_of_days_are_points(frame_of):
+    hours = {f"{hour}:00": [1.0, 2.0, 3.0, 4.0] for hour in range(24)}
+    given = read_input(frame_of({"date": [day.to_pydatetime() for day in DAYS], **hours}))
+    assert (len(given), given.feature_names) == (4, list(hours))
+
+
+@pytest.mark.parametrize(("n_columns", "freq"), [(25, "D"), (24, "h")])
+@pytest.mark.filterwarnings("ignore:series of")
+def test_numbered_columns_beside_dates_are_refused_where_they_may_be_both(n_columns, freq):
+    frame = pd.DataFrame(np.ones((4, n_columns)), pd.date_range("2024-01-01", periods=4, freq=freq))
+    assert "beside dates are channels or points: rename them if each row is a point" in refusal(frame)
+    assert len(read_input(frame.add_prefix("sensor")).channel_names) == n_columns
+    assert len(read_input(frame.reset_index(drop=True))) == 4
+    assert len(read_input(frame.iloc[:, :16])) == 1
+
+
 def test_the_times_of_nested_series_count():
     pd = pytest.importorskip("pandas")
     cell = pd.Series([1.0, 2.0, 4.0], pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-04"]))
     found = read_input(pd.DataFrame({"a": [cell, cell], "b": [cell, cell]}))
     assert [series.tolist() for series in found.series] == [[[1, 2, 3, 4]] * 2] * 2
     assert len(found.times[0]) == 4
+    nested = np.empty((2, 2), object)
+    for place in np.ndindex(2, 2):
+        nested[place] = cell
+    assert [series.tolist() for series in as_series(nested)] == [[[1, 2, 3, 4]] * 2] * 2
+    assert [series.tolist() for series in as_series(nested[0])] == [[[1, 2, 3, 4]]] * 2
     for other in (cell[:2], cell.to_numpy()):
         assert refusal(pd.DataFrame({"a": [cell], "b": [other]})).startswith("series 0: its cells differ in their")
 
@@ -381,6 +423,8 @@ def test_an_array_with_channels_first_is_not_warned_about(shape):
         (["a", "", " ", "?", "b"], [1, 0, 0, 0, 1]),
         ([1.0, np.nan], [1, 0]),
         ([1, 0], [1, 1]),
+        (np.ma.masked_array([1, 2, 3], [0, 1, 0]), [1, 0, 1]),
+        (np.ma.masked_array(["a", "b"], [0, 1]), [1, 0]),
         (np.array(["a", None, np.nan, 3, pd.NaT, pd.NA], object), [1, 0, 0, 1, 0, 0]),
         (np.array(["2024-01-01", "NaT"], "datetime64[D]"), [1, 0]),
     ],

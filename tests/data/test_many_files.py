@@ -54,6 +54,27 @@ def test_labels_are_read_from_a_table_of_file_names(folder, text):
     assert read_file(folder).labels.tolist() == ["run", "walk"]
 
 
+@pytest.mark.parametrize(
+    ("here", "home"),
+    [("runs", "."), (".", "runs"), (".", "./runs"), ("/", "runs"), ("/", "./runs"), ("/", "{folder}")],
+)
+def test_labels_may_have_paths_from_here_or_from_their_file(folder, monkeypatch, here, home):
+    monkeypatch.chdir(folder.parent / here)
+    home = home.format(folder=folder)
+    labels = write(folder.parent / "classes.csv", f"file,label\n{home}/a.csv,run\n{home}/b.csv,walk\n")
+    assert read_file(folder, labels=labels).labels.tolist() == ["run", "walk"]
+
+
+def test_a_name_of_several_files_is_no_name_of_a_label(folder):
+    (folder / "deep").mkdir()
+    write(folder / "deep" / "a.csv", RECORDING)
+    labels = write(folder.parent / "classes.csv", "a,run\n")
+    with pytest.raises(FormatError, match=r"classes.csv: row 0: 'a' may be 'a.csv', 'deep/a.csv'; give the path"):
+        read_file(f"{folder}/**/*.csv", labels=labels)
+    write(labels, "a.csv,run\nruns/deep/a.csv,walk\n")
+    assert read_file(f"{folder}/**/*.csv", labels=labels).labels.tolist() == ["run", "", "walk"]
+
+
 def test_labels_of_another_file_replace_those_of_the_folder(folder):
     write(folder / "labels.csv", "a.csv,0\nb.csv,1\n")
     table = read_file(folder, labels=write(folder.parent / "classes.csv", "a.csv,run\nb.csv,walk\n"))

@@ -1,12 +1,16 @@
 """Tables, wide and long: .csv and .parquet."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from format_files import refusal, values_of, write
 
-from nutime.data.formats.read import read_file, read_recordings, read_records
+from nutime.data.formats.arrow import columns_of
+from nutime.data.formats.read import FormatError, read_file, read_recordings, read_records
+from nutime.data.formats.source import InputFile
 
 # ---- .csv, wide ---------------------------------------------------------------------------------------
 
@@ -426,7 +430,7 @@ def test_parquet_is_read_by_row_groups(write_parquet):
 
 def write_frame(path, columns, index):
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(columns, index=pandas.DatetimeIndex(index))
+    frame = pandas.DataFrame(columns, index=None if index is None else pandas.DatetimeIndex(index))
     frame.to_csv(path) if path.suffix == ".csv" else frame.to_parquet(path)
     return path
 
@@ -456,6 +460,72 @@ def test_dates_in_an_index_beside_labels_are_ids(tmp_path, suffix):
     columns = {"label": ["a", "b", "a"], "t0": [1.0, 2.0, 3.0], "t1": [4.0, 5.0, 6.0]}
     table = read_file(write_frame(tmp_path / f"set{suffix}", columns, DAYS))
     assert (len(table.series), table.labels.tolist()) == (3, ["a", "b", "a"])
+
+
+HOURS = {
+    "clock": [f"{hour}:00" for hour in range(24)],
+    "hours": [f"{hour}h" for hour in range(24)],
+    "pandas": [f"0 days {hour:02d}:00:00" for hour in range(24)],
+    "dates": [f"2025-01-{day:02d}" for day in range(1, 31)],
+    "numbers": [str(hour) for hour in range(24)],
+    "numbers from 1": [f"h{hour}" for hour in range(1, 25)],
+}
+
+
+def write_days(path, names, days=DAYS):
+    return write_frame(path, {name: [1.0, 2.0, 3.0] for name in names}, days)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("names", HOURS.values(), ids=HOURS)
+def test_each_row_of_a_table_of_days_and_hours_is_a_series(tmp_path, suffix, names):
+    path = write_days(tmp_path / f"set{suffix}", names)
+    found = read_file(path)
+    assert [values.shape for values in found.series] == [(1, len(names))] * 3
+    assert ([identity[:10] for identity in found.ids], found.feature_names) == (DAYS, names)
+    with pytest.raises(FormatError, match=r"each row is a series of the points .*; write one row per point"):
+        read_recordings(path)
+
+
+def test_the_batches_of_a_stream_may_be_days_and_hours():
+    columns = {"date": pa.array(DAYS), **{hour: [1.0, 2.0, 3.0] for hour in HOURS["numbers"]}}
+    batches = [pa.record_batch(columns)[:0], pa.record_batch(columns)]
+    layout, _ = columns_of(InputFile(Path("stream")), batches[0].schema, lambda name: batches)
+    assert (layout.is_long, layout.id, layout.names) == (False, 0, HOURS["numbers"])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("other", ["", "id", "label"])
+def test_days_beside_hours_may_be_a_column(tmp_path, suffix, other):
+    columns = {"date": DAYS, other: ["a", "b", "b"], **{hour: [1.0, 2.0, 3.0] for hour in HOURS["clock"]}}
+    found = read_file(write_frame(tmp_path / f"set{suffix}", {k: v for k, v in columns.items() if k}, None))
+    assert [values.shape for values in found.series] == [(1, 24)] * 3
+    assert found.ids == (["a", "b", "b"] if other == "id" else DAYS)
+
+
+def test_dates_of_an_index_may_have_the_month_first(tmp_path):
+    for first in ("01/02/2024", "12/31/2023"):
+        (record,) = read_records(write(tmp_path / "set.csv", f",x,z\n{first},1,2\n01/13/2024,3,4\n"))
+        assert record.channel_names == ["x", "z"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("clock", ["", " 06:00"])
+def test_numbered_columns_beside_dates_are_refused_where_they_may_be_both(tmp_path, suffix, clock):
+    names, days = [str(number) for number in range(24 if clock else 25)], [day + clock for day in DAYS]
+    path = write_days(tmp_path / f"set{suffix}", names, days)
+    place = str(-1 - len(names)) if suffix == ".csv" else "__index_level_0__"
+    with pytest.raises(FormatError, match=f"beside dates are channels or points; choose column '{place}' as the"):
+        read_file(path)
+    assert read_file(path, id_column=place).series[0].shape == (1, len(names))
+    assert read_file(path, time_column=place).series[0].shape == (len(names), 3)
+    assert read_recordings(path).series[0].shape == (len(names), 3)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_many_named_columns_beside_dates_are_channels(tmp_path, suffix):
+    names = [f"sensor_{number}" for number in range(24)]
+    assert read_file(write_days(tmp_path / f"set{suffix}", names)).channel_names == names
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -64,6 +64,30 @@ def test_a_fast_clock_in_whole_milliseconds_has_its_own_rate(hertz, rounded):
         assert (len(found), report.n_resampled) == (9000, 0)
 
 
+@pytest.mark.parametrize("step", [1.4, 1.5, 1.6, 1.9, 2.5])
+@pytest.mark.parametrize("rounded", [np.round, np.floor, np.ceil])
+@pytest.mark.parametrize("count", [25, 40, 41])
+def test_a_clock_of_less_than_two_units_has_no_gaps(step, rounded, count):
+    seconds = rounded(np.arange(count) * step).astype(int)
+    for times in (seconds, seconds / 1000, DAY + seconds * np.timedelta64(1, "s")):
+        found, values, report = grid(times, np.arange(count))
+        assert (found.tolist(), values.tolist(), report.notes()) == (times.tolist(), list(range(count)), [])
+
+
+def test_a_clock_of_less_than_two_units_may_have_a_gap():
+    seconds = np.delete(np.floor(np.arange(400) * 1.5).astype(int), slice(100, 150))
+    _, values, _ = grid(seconds, np.zeros(350))
+    assert np.flatnonzero(np.isnan(values)).tolist() == list(range(100, 150))
+
+
+def test_lost_samples_are_gaps_and_not_a_slower_clock():
+    random = np.flatnonzero(np.random.default_rng(0).uniform(size=200) < 0.6)
+    days = np.datetime64("2024-01-01") + np.flatnonzero(np.arange(60) % 3)  # two days on, one day off
+    for times in (random, np.array([0, 1, 3, 4, 6]), days, days.astype("datetime64[ns]")):
+        places = (times - times[0]) // (times[1:] - times[:-1]).min()
+        assert np.flatnonzero(~np.isnan(grid(times, np.zeros(len(times)))[1])).tolist() == places.tolist()
+
+
 @pytest.mark.parametrize("kind", ["int64", "uint64", "datetime64[ns]"])
 def test_whole_times_stay_whole_and_exact(kind):
     times = (1_714_550_417_123_456_789 + 3_600_000_000_001 * np.arange(9000)).astype(kind)
@@ -138,6 +162,21 @@ def test_months_are_regular(month_end):
     assert (values.tolist(), report.notes()) == (list(range(8)), [])
     _, values, report = grid(np.delete(days, 3), range(7))
     assert np.isnan(values).tolist() == [False] * 3 + [True] + [False] * 4
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Tokyo"])
+@pytest.mark.parametrize("freq", ["MS", "ME", "QS"])
+def test_months_of_a_zone_are_regular(zone, freq):
+    pd = pytest.importorskip("pandas")
+    local = pd.date_range("2022-01-01", periods=14, freq=freq, tz=zone)
+    times = local.tz_convert(None).to_numpy()
+    _, values, report = grid(times, range(14))
+    assert (values.tolist(), report.notes()) == (list(range(14)), [])
+    found, values, _ = grid(np.delete(times, 3), range(13))
+    assert np.flatnonzero(np.isnan(values)).tolist() == [3]
+    assert np.delete(found, 3).tolist() == np.delete(times, 3).tolist()
+    assert abs(found[3] - times[3]) <= np.timedelta64(1, "h")
+    assert abs(next_times(times, 1)[0] - (local + local.freq)[-1].tz_convert(None)) <= np.timedelta64(1, "h")
 
 
 def test_few_repeated_times_are_averaged_and_many_refused():

@@ -185,6 +185,14 @@ def test_numbers_without_a_label_are_none_or_nan(classifier, caplog, missing):
     assert classifier.score(X, [missing, *y[1:]]) == classifier.score(X[1:], y[1:]) > 0
 
 
+def test_labels_that_a_masked_array_hides_are_missing(classifier):
+    X, y = waves(n=8)
+    masked = np.ma.masked_array(y, [True] + 7 * [False])
+    expected = clone(classifier).fit(X[1:], y[1:]).predict_proba(X)
+    np.testing.assert_array_equal(classifier.fit(X, masked).predict_proba(X), expected)
+    assert classifier.score(X, masked) == classifier.score(X[1:], y[1:])
+
+
 # ---- what is refused ----------------------------------------------------------------------------------
 
 

@@ -251,6 +251,7 @@ def test_copies_of_a_series_do_not_make_intervals_narrower(model):
         (None, "requires y to be passed"),
         (np.ones((24, 2)), "fit one regressor per column"),
         (["a"] * 24, "y must hold numbers; series 0 has 'a'"),
+        (np.ma.masked_array(np.ones(24), [1] + 23 * [0]), "y must hold numbers; series 0 has 'None'"),
         (np.full(24, np.nan), "Input y contains NaN"),
         (np.r_[np.inf, np.ones(23)], "contains infinity"),
         (np.ones(23), "y has 23 targets but X has 24 series"),

@@ -20,13 +20,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from nutime.batch.results import PARQUET, Results, filesystem
-from nutime.data.formats.arrow import columns_of, is_contiguous, open_parquet, records_of
+from nutime.data.formats.arrow import is_contiguous, open_parquet, parquet_columns, records_of
 from nutime.data.formats.read import (
     LABELS_FILE,
     SplitName,
@@ -37,10 +38,7 @@ from nutime.data.formats.read import (
     with_notes,
 )
 from nutime.data.formats.source import CHOOSE, FormatError, InputFile, ReadOptions, Record, quote
-from nutime.data.series import Array, SeriesSet, align, as_series, read_input
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from nutime.data.series import Array, SeriesSet, align, read_input
 
 _log = logging.getLogger("nutime")
 
@@ -183,7 +181,7 @@ class Source:
         files = [system.info(path) for system, path in map(filesystem, self._plan[0])]
         return repr((self.pieces, files, sorted(self.options.items()), self.keep_missing))
 
-    @property
+    @cached_property
     def _is_data_set(self) -> bool:
         has_labels = self.options.get("labels") is not None or Path(self.address, LABELS_FILE).is_file()
         return is_parquet(self.address) and not has_labels
@@ -225,7 +223,7 @@ class Source:
         """Iterate over the ids of a file with one row per point; an id may repeat."""
         source = self._input_file(address)
         with source.decoding(), _open(source) as file:
-            columns, _ = columns_of(source, file.schema_arrow)
+            columns, _ = parquet_columns(source, file)
             for batch in file.iter_batches(columns=[file.schema_arrow.names[columns.id]]):
                 for cell in batch.column(0).unique().to_pylist():
                     yield str(columns.id_text(source, cell))
@@ -239,7 +237,7 @@ class Source:
     def _piece_records(self, piece: Piece) -> Iterator[Record]:
         source = self._input_file(piece.address)
         with source.decoding(), _open(source) as file:
-            columns, lists = columns_of(source, file.schema_arrow)
+            columns, lists = parquet_columns(source, file)
             rows = _rows_of(file, piece.start, piece.stop)
             records = records_of(source, columns, lists, rows, contiguous=is_contiguous(source, file, columns))
             notes = source.notes if piece.number == 0 else []  # those on columns once
@@ -253,10 +251,9 @@ class Source:
         for address in _files_of(self.address):
             source = self._input_file(address)
             with source.decoding(), _open(source) as file:
-                columns, lists = columns_of(source, file.schema_arrow)
+                columns, lists = parquet_columns(source, file)
                 rows[address] = file.metadata.num_rows
-            channels = lists or columns.is_long
-            names = _Names(channels=columns.names) if channels else _Names(features=columns.names)
+            names = {"channel_names" if lists or columns.is_long else "feature_names": columns.names}
             kind = _Kind(names, columns.label is not None, columns.id is not None, columns.is_long)
             first = first or kind
             if not kind.agrees_with(first):
@@ -281,11 +278,8 @@ class Source:
         return _archive_records(address, self.split)
 
 
-class _Names(NamedTuple):
-    """The names of channels or of the columns of a table with one series per row; None where there are none."""
-
-    channels: list[str] | None = None
-    features: list[str] | None = None
+#: ``channel_names`` and ``feature_names``, as in :class:`SeriesSet`.
+_Names: TypeAlias = dict[str, list[str] | None]
 
 
 class _Kind(NamedTuple):
@@ -298,7 +292,7 @@ class _Kind(NamedTuple):
 
     def agrees_with(self, other: _Kind) -> bool:
         """Whether two files can be read together: the same columns of channels, in any order."""
-        own, others = self.names.channels, other.names.channels
+        own, others = self.names.get("channel_names"), other.names.get("channel_names")
         return self[1:] == other[1:] and (own and sorted(own)) == (others and sorted(others))
 
 
@@ -333,7 +327,7 @@ def _chunks(
     while batch := list(islice(records, CHUNK_SIZE)):
         found = record_set(batch)
         if names is None:
-            names = _Names(found.channel_names, found.feature_names)
+            names = {"channel_names": found.channel_names, "feature_names": found.feature_names}
         raw, data = _clean(found, names, address, start, keep_missing)
         if first is None:
             first = data
@@ -353,15 +347,10 @@ def _clean(
 ) -> tuple[list[Array], SeriesSet]:
     """Return the series in the order of the names: as they are, and as the input contract has them."""
     try:
-        aligned = align(data, channel_names=names.channels, feature_names=names.features)
-        return aligned.series, read_input(aligned, keep_missing=keep_missing)
-    except ValueError as first_error:
-        for index, values in enumerate(data.series, start):  # find the series, to name it by its index in the file
-            try:
-                as_series([values])
-            except ValueError as error:
-                raise FormatError(f"{address}: {str(error).replace('series 0', f'series {index}', 1)}") from None
-        raise FormatError(f"{address}: {first_error}") from None
+        aligned = align(data, **names)
+        return aligned.series, read_input(aligned, keep_missing=keep_missing, first=start)
+    except ValueError as error:
+        raise FormatError(f"{address}: {error}") from None
 
 
 def _archive_records(name: str, split: SplitName | None) -> Iterator[Record]:

@@ -46,7 +46,7 @@ def explain(
 
     import numpy as np
 
-    from nutime.batch.results import open_results
+    from nutime.batch.results import write_results
     from nutime.batch.source import Chunk, Extent, Source
     from nutime.cli import summaries
     from nutime.data.series import read_input
@@ -73,15 +73,18 @@ def explain(
             "bring them into that order, since points are counted in it"
         )
     panels: list[ExplainedSeries] = []
-    with progress_bars() as new_bar, open_results(out) as write:
+    tables: list[Results] = []
+    with progress_bars() as new_bar:
         report = new_bar("series", len(chosen))
         for done, series in enumerate(chosen, 1):
             start = int(np.isfinite(given.series[series]).any(axis=0).argmax())  # points before it are trimmed
             columns, explained = _explain_one(estimator, data, series, start)
-            write(columns)
+            tables.append(columns)
             if figure:
                 panels += explained
             report(done, len(chosen))
+    columns = {name: np.concatenate([table[name] for table in tables]) for name in columns}
+    write_results(out, columns)  # at once, so that all times are written alike
     page = [
         summaries.input_line(source, Extent.of([data.series[series] for series in chosen])),
         summaries.output_line(out, columns),

@@ -334,8 +334,9 @@ def find(
 
 def _read(source: str, read: SourceOptions, command: str, *, several: bool = True) -> SeriesSet:
     """Read recordings; refuse what has one row per series."""
-    from nutime.data.formats.read import MAX_CHANNELS, MIN_ROWS, is_many, read_recordings, series_suffix
+    from nutime.data.formats.read import MIN_ROWS, is_many, read_recordings, series_suffix
     from nutime.data.formats.source import FormatError
+    from nutime.data.names import MAX_CHANNELS
 
     given = read_recordings(source, **read)  # type: ignore[misc]
     channels, length = given.series[0].shape

@@ -6,9 +6,9 @@ None of these libraries is imported; their objects are recognised by their attri
 * *nested*: one series per row, one column per channel, whose cells hold the values;
 * *long*: one row per point in time, one column per channel. A pandas index of dates, also as text, an
   index of several levels (ids, then time), a column of dates or a column named time, timestamp, datetime or date
-  makes a frame long, unless the axis of its columns is named so, as after a pivot. Rows with the same id (a level
-  of the index, an index named id that repeats, or a column named id, series or series_id) are one series; without
-  ids the frame is a single recording.
+  makes a frame long, unless the axis of its columns is named so, as after a pivot, or the columns are points
+  (:func:`~nutime.data.timeline.are_points`). Rows with the same id (a level of the index, an index named id that
+  repeats, or a column named id, series or series_id) are one series; without ids the frame is a single recording.
 
 Each frame of a list or a dict, and each group of a ``groupby``, is one series with time along its rows. Of an
 xarray object the names of the dimensions decide (:data:`DIMENSIONS`).
@@ -18,14 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.names import ID_NAMES, INDEX_COLUMN, LABEL_NAMES, TIME_NAMES, name_order, quoted
-from nutime.data.timeline import TimeReport, Times, is_missing, parse_time, parse_times, to_grid
+from nutime.data.timeline import TimeReport, Times, are_points, find_date, is_missing, parse_times, to_grid
 
 EXPECTED = (
     "expected an array (n, length) or (n, channels, length), a list of (length,) or (channels, length) "
@@ -44,16 +43,10 @@ DIMENSIONS = {
 
 @dataclass
 class RawSeries:
-    """Series as found in an input, before they are cleaned; None where the input has no such information.
+    """A :class:`~nutime.data.series.SeriesSet` before it is cleaned.
 
-    Attributes:
-        values: one array-like per series, ``(length,)`` or ``(channels, length)``.
-        channel_names: the name of each channel.
-        feature_names: the names of the columns of a wide table.
-        n_features: the number of columns of a wide table.
-        ids: the id of each series.
-        times: the time of each point of each series.
-        report: what was done to the times.
+    ``values`` has one array-like per series, ``(length,)`` or ``(channels, length)``; ``report`` counts what was
+    done to the times.
     """
 
     values: Sequence[Any]
@@ -120,8 +113,18 @@ def as_floats(array: NDArray[Any]) -> NDArray[np.floating[Any]]:
 def read_frame(frame: Any, freq: str | float | None = None) -> RawSeries:
     """Return the series of one frame: wide, nested or long."""
     table = _Table(frame)
-    if table.is_long:
-        return _read_long(table, freq)
+    if (times := table.first_times()) is not None:
+        along_columns = are_points(table.value_names, times)
+        if along_columns is None:
+            raise ValueError(
+                f"columns {quoted(list(map(str, table.value_names)))} beside dates are channels or points: "
+                "rename them if each row is a point, leave the dates out if it is a series"
+            )
+        if not along_columns:
+            return _read_long(table, freq)
+        if table.time is not None:
+            others = [name for name in table.names if name != table.time]
+            return read_frame(frame[others] if table.is_pandas else frame.select(others), freq)
     table.refuse(LABEL_NAMES, _LABELS)
     if nested := [name for name in table.names if table.is_nested(name)]:
         return _read_nested(table, nested, freq)
@@ -295,12 +298,7 @@ def _is_temporal(index: Any) -> bool:
 
 def _holds_date_texts(index: Any) -> bool:
     """Whether an index holds dates as text; the first decides."""
-    if not len(index) or not isinstance(index[0], str):
-        return False
-    try:
-        return isinstance(parse_time(index[0], day_first=True), datetime)
-    except ValueError:
-        return False
+    return len(index) > 0 and isinstance(index[0], str) and find_date(index[0]) is not None
 
 
 def _index_times(index: Any, report: TimeReport) -> Times:
@@ -328,9 +326,16 @@ class _Table:
         if self.is_pandas and not any(_means(name, TIME_NAMES) for name in frame.columns.names):
             self._read_index(frame.index)
 
+    def first_times(self) -> Any:
+        """Return the times of the first rows, None without times."""
+        if self.time is not None:
+            return self._library_column(self.time, 2)
+        return None if self.index_time is None else self.index_time[:2]
+
     @property
-    def is_long(self) -> bool:
-        return self.index_time is not None or self.time is not None
+    def value_names(self) -> list[Any]:
+        """The columns of a frame with times that are channels or points."""
+        return [name for name in self.names if name not in (self.time, self.id)]
 
     def _read_index(self, index: Any) -> None:
         levels = [index.get_level_values(level) for level in range(index.nlevels)]
@@ -404,7 +409,7 @@ class _Table:
     def channels(self) -> tuple[list[str], NDArray[Any]]:
         """Return names and values, ``(channels, rows)``, of the columns of a long frame that are channels."""
         self.refuse(LABEL_NAMES, _LABELS)
-        names = [name for name in self.names if name not in (self.time, self.id)]
+        names = self.value_names
         texts = [str(name) for name in names]
         if not names:
             raise ValueError(f"has no column of values, only {quoted(list(map(str, self.names)))}")
@@ -447,18 +452,14 @@ def _read_long(table: _Table, freq: str | float | None) -> RawSeries:
     ids = table.ids()
     if not values.shape[1]:
         raise ValueError(f"no series given: {EXPECTED}")
-    if ids is None:
-        groups, keys = [np.arange(values.shape[1])], None
-    else:
-        keys = list(dict.fromkeys(ids))
-        codes = {key: code for code, key in enumerate(keys)}
-        numbers = np.array([codes[one] for one in ids])
-        order = np.argsort(numbers, kind="stable")
-        groups = np.split(order, np.cumsum(np.bincount(numbers))[:-1])
-    raw = RawSeries([values[:, rows] for rows in groups], channel_names=names, ids=keys)
+    groups: dict[Any, Any] = {} if ids else {None: slice(None)}
+    for row, identity in enumerate(ids or ()):
+        groups.setdefault(identity, []).append(row)
+    series = [values[:, rows] for rows in groups.values()]
+    raw = RawSeries(series, channel_names=names, ids=list(groups) if ids else None)
     times = table.times(raw.report)
     if times is not None:
-        _put_on_grid(raw, [times[rows] for rows in groups], freq)
+        _put_on_grid(raw, [times[rows] for rows in groups.values()], freq)
     return raw
 
 
@@ -474,12 +475,12 @@ def _read_recording(frame: Any, freq: str | float | None, report: TimeReport) ->
         raise ValueError(
             f"holds {len(set(ids))} ids; give the frame itself instead of a list, or one frame per series"
         )
+    raw = RawSeries([values], channel_names=names, ids=ids[:1] if ids else None)
     times = table.times(report)
-    grids = None
     if times is not None and len(times):
         grid, values = _on_grid(times, values, freq, report)
-        grids = [grid]
-    return RawSeries([values], channel_names=names, ids=ids[:1] if ids else None, times=grids)
+        raw.times, raw.values = [grid], [values]
+    return raw
 
 
 def _read_nested(table: _Table, nested: list[Any], freq: str | float | None) -> RawSeries:
@@ -488,18 +489,23 @@ def _read_nested(table: _Table, nested: list[Any], freq: str | float | None) -> 
             raise ValueError(
                 f"column {name!r} holds single values beside columns of series; give the frame without it"
             )
-    columns = [table.column(name) for name in nested]
-    cells = list(zip(*columns, strict=True))
-    rows = [[as_array(cell) for cell in row] for row in cells]
-    ids = table.ids() if table.id is not None else None
-    raw = RawSeries(rows, channel_names=list(map(str, nested)), ids=ids)
-    if any(has_time_index(cell) for row in cells for cell in row):
-        for number, row in enumerate(cells):
+    rows = list(zip(*(table.column(name) for name in nested), strict=True))
+    raw = read_cells(rows, freq)
+    raw.channel_names = list(map(str, nested))
+    raw.ids = table.ids() if table.id is not None else None
+    return raw
+
+
+def read_cells(rows: Iterable[Sequence[Any]], freq: str | float | None = None) -> RawSeries:
+    """Return one series per row, whose cells are the values of a channel each."""
+    raw = RawSeries([[as_array(cell) for cell in row] for row in rows])
+    if any(has_time_index(cell) for row in rows for cell in row):
+        for number, row in enumerate(rows):
             if not all(has_time_index(cell) and cell.index.equals(row[0].index) for cell in row):
                 raise ValueError(
                     f"series {number}: its cells differ in their times; give a list of frames, one per series"
                 )
-        _put_on_grid(raw, [_index_times(row[0].index, raw.report) for row in cells], freq)
+        _put_on_grid(raw, [_index_times(row[0].index, raw.report) for row in rows], freq)
     return raw
 
 

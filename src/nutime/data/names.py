@@ -9,6 +9,8 @@ from difflib import get_close_matches
 LABEL_NAMES = frozenset({"label", "class", "target", "y"})
 ID_NAMES = frozenset({"id", "series", "series_id"})
 TIME_NAMES = frozenset({"time", "timestamp", "datetime", "t", "date"})
+#: Columns without names of their own that may well be channels; more are rather the points of a series per row.
+MAX_CHANNELS = 16
 #: What pandas calls an index without a name that it has read from a CSV.
 INDEX_COLUMN = "unnamed: 0"
 

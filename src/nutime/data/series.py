@@ -44,6 +44,7 @@ from nutime.data.frames import (
     is_groupby,
     is_numeric,
     is_xarray,
+    read_cells,
     read_frame,
     read_groups,
     read_mapping,
@@ -68,6 +69,7 @@ __all__ = [
     "is_xarray",
     "read_input",
     "resample",
+    "unmasked",
 ]
 
 #: One series, ``(channels, length)``, float32 or float64.
@@ -125,6 +127,7 @@ def read_input(
     feature_names: Sequence[str] | None = None,
     freq: str | float | None = None,
     keep_missing: bool = False,
+    first: int = 0,
 ) -> SeriesSet:
     """Return every series of ``X``, finite, with the names, ids and times of the input.
 
@@ -134,20 +137,21 @@ def read_input(
             put in order; one without names is accepted as it is.
         freq: the step of the regular grid of inputs with times; the median step unless given.
         keep_missing: leave NaN where it is, instead of trimming it at the ends and interpolating it elsewhere.
+        first: the number of the first series in errors.
 
     Raises:
         ValueError: one line with the first bad series and what was expected of it, or the difference of the names.
     """
     given = X if isinstance(X, SeriesSet) else _read(X, freq)
     given = align(given, channel_names=channel_names, feature_names=feature_names)
-    cleaned = [_clean(values, index, keep_missing) for index, values in enumerate(given.series)]
+    cleaned = [_clean(values, index, keep_missing) for index, values in enumerate(given.series, first)]
     if not cleaned:
         raise ValueError(f"no series given: {EXPECTED}")
     channels = cleaned[0][0].shape[0]
-    for index, (values, _) in enumerate(cleaned):
+    for index, (values, _) in enumerate(cleaned, first):
         if values.shape[0] != channels:
             raise ValueError(
-                f"series {index}: has {values.shape[0]} channel(s) but series 0 has {channels}; "
+                f"series {index}: has {values.shape[0]} channel(s) but series {first} has {channels}; "
                 "expected the same number in all series"
             )
     _warn_channels_last([values for values, _ in cleaned])
@@ -178,9 +182,14 @@ def align(
     return given
 
 
+def unmasked(y: Any) -> Any:
+    """Return ``y``; a masked array as an array of objects, with None for what it hides."""
+    return np.array(y.tolist(), object) if isinstance(y, np.ma.MaskedArray) else y
+
+
 def is_labelled(y: ArrayLike) -> NDArray[np.bool_]:
     """Return which labels are given: all but None, NaN, NaT, blank and ``?``."""
-    labels = np.asarray(y)
+    labels = np.asarray(unmasked(y))
     if labels.dtype.kind not in "OUST":
         return np.asarray(labels == labels)  # noqa: PLR0124 (NaN, NaT)
     texts = np.array(["" if is_missing(label) else str(label).strip().lower() for label in labels.flat])
@@ -206,24 +215,17 @@ def _read(X: Any, freq: str | float | None) -> SeriesSet:
     elif has_time_index(X):
         raw = read_recordings([X], None, freq)
     else:
-        raw = _read_array(as_array(X))
+        raw = _read_array(as_array(X), freq)
     notes = tuple(raw.report.notes())
     for note in notes:
         _log.warning(note)
-    return SeriesSet(
-        list(raw.values),
-        ids=raw.ids,
-        channel_names=raw.channel_names,
-        feature_names=raw.feature_names,
-        n_features=raw.n_features,
-        times=raw.times,
-        notes=notes,
-    )
+    shared = ("ids", "channel_names", "feature_names", "n_features", "times")
+    return SeriesSet(list(raw.values), notes=notes, **{name: getattr(raw, name) for name in shared})
 
 
-def _read_array(array: NDArray[Any]) -> RawSeries:
+def _read_array(array: NDArray[Any], freq: str | float | None) -> RawSeries:
     if holds_series(array):
-        return RawSeries(list(array) if array.ndim == 1 else [[as_array(cell) for cell in row] for row in array])
+        return read_recordings(array, None, freq) if array.ndim == 1 else read_cells(array, freq)
     if array.ndim not in (2, 3):
         hint = "; put a single series into a list" if array.ndim == 1 and array.dtype != object else ""
         raise ValueError(f"got {array.ndim} dimension(s): {EXPECTED}{hint}")

@@ -24,11 +24,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from nutime.data.names import MAX_CHANNELS
+
 Times: TypeAlias = NDArray[Any]
 Array: TypeAlias = NDArray[np.floating[Any]]
 
 _TOLERANCE = 0.05  # of a step, by which regular samples may deviate from the grid
 _MAX_DISTANCE = 1.5  # steps between samples that are interpolated
+_MIN_CLOCK = 24  # steps that tell a clock of 1.5 s in whole seconds from one of 1 s with gaps
 _MAX_DUPLICATES = 0.1  # share of rows
 _MAX_GRID = 100  # grid points per sample, beyond 1000: an outlier among the times would fill the memory
 
@@ -38,6 +41,9 @@ _NUMERIC_DATE = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4})(?:[ T,]+(.+))?")
 _YEAR_FIRST = re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?:[ T]+(.+))?")
 _YEAR_MONTH = re.compile(r"\d{4}-\d{2}")
 _NAMED_MONTHS = ("%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%b %d %Y", "%d %B %Y", "%B %d, %Y")
+#: Names of columns that are times of the day, and names that may be.
+_CLOCK_NAME = re.compile(r"(\d+ days? )?\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[ap]m)?|hour[ _]?\d+|\d+ ?(h|am|pm)", re.I)
+_NUMBERED = re.compile(r"[th]?[ _]?(\d+)", re.IGNORECASE)
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 
 
@@ -62,18 +68,15 @@ class TimeReport:
 
     def notes(self) -> list[str]:
         """Return one line, or nothing if all times were regular and in order."""
-        parts = []
-        if self.n_sorted:
-            parts.append(f"{self.n_sorted} series sorted by time")
-        if self.n_averaged:
-            parts.append(f"{self.n_averaged} rows of equal time averaged")
-        if self.n_resampled:
-            parts.append(f"{self.n_resampled} of {self.n_series} series put on a regular grid")
-        if self.n_missing:
-            parts.append(f"{self.n_missing} missing timestamps in {self.n_with_gaps} series made missing values")
-        if self.n_shifted:
-            parts.append(f"{self.n_shifted} times with a zone changed to UTC, and written without a zone")
-        return [f"times: {'; '.join(parts)}"] if parts else []
+        parts = (
+            (self.n_sorted, "series sorted by time"),
+            (self.n_averaged, "rows of equal time averaged"),
+            (self.n_resampled, f"of {self.n_series} series put on a regular grid"),
+            (self.n_missing, f"missing timestamps in {self.n_with_gaps} series made missing values"),
+            (self.n_shifted, "times with a zone changed to UTC, and written without a zone"),
+        )
+        done = "; ".join(f"{count} {text}" for count, text in parts if count)
+        return [f"times: {done}"] if done else []
 
 
 def to_grid(
@@ -118,22 +121,20 @@ def to_grid(
             f"{len(times)} rows span {length} steps of {_step_text(times, step)}; correct the times, or give freq"
         )
     months = _months(times) if freq is None else None
-    regular = step
-    if freq is None:  # rounded, the steps of a clock are 33 and 34 ms, and a long gap is a multiple of their mean
-        counts = np.round(steps / steps[steps <= _MAX_DISTANCE * median].mean())
-        regular = float(ticks[-1] - ticks[0]) / counts.sum()
-    counts = np.round(steps / regular)
-    errors = steps - counts * regular
-    is_regular = (np.abs(errors) <= _TOLERANCE * regular).all()
-    is_regular |= np.abs(np.cumsum(errors)).max() <= 1.01 * _unit(steps)  # a clock of 120 Hz in whole ms
+    counts, is_regular = _count_steps(steps, _clock_step(steps, _MAX_DISTANCE * median) if freq is None else step)
+    may_be_clock = freq is None and times.dtype != "datetime64[D]" and len(steps) >= _MIN_CLOCK
+    if may_be_clock and steps[steps < 2.1 * median].mean() > 1.34 * median:  # for 1.5 s, half are 1 s, half 2 s
+        slower = _count_steps(steps, _clock_step(steps, 2.1 * median))
+        counts, is_regular = slower if slower[1] else (counts, is_regular)
     is_median = median / _MAX_DISTANCE < step < _MAX_DISTANCE * median
-    if is_median and is_regular and counts.all():
+    if is_median and is_regular:
         places = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
         if places[-1] == len(times) - 1:
             return times, values
         grid = np.full((len(values), places[-1] + 1), np.nan, values.dtype)
         grid[:, places] = values
         new_times = _filled(times, places) if months is None else _dates(_filled(months[0], places), months[1])
+        new_times[places] = times
     else:
         grid = _resample(ticks - ticks[0], values, step, length, median)
         new_times = _grid_times(times, step, length) if months is None else _month_grid(*months, length)
@@ -142,6 +143,20 @@ def to_grid(
     report.n_missing += gaps
     report.n_with_gaps += gaps > 0
     return new_times, grid
+
+
+def _clock_step(steps: NDArray[np.float64], longest: float) -> float:
+    """Return the mean step of a clock that rounds, as to 33 and 34 ms; a longer one is a multiple of it."""
+    return float(steps.sum() / np.round(steps / steps[steps <= longest].mean()).sum())
+
+
+def _count_steps(steps: NDArray[np.float64], regular: float) -> tuple[NDArray[np.float64], bool]:
+    """Return how many regular steps there are between samples, and whether they are at these places."""
+    counts = np.round(steps / regular)
+    errors = steps - counts * regular
+    is_regular = (np.abs(errors) <= _TOLERANCE * regular).all()
+    is_regular |= np.abs(np.cumsum(errors)).max() <= 1.01 * _unit(steps)  # a clock of 120 Hz in whole ms
+    return counts, bool(is_regular and counts.all())
 
 
 def _average_duplicates(times: Times, values: Array, report: TimeReport) -> tuple[Times, Array]:
@@ -156,25 +171,29 @@ def _average_duplicates(times: Times, values: Array, report: TimeReport) -> tupl
             "name the column with the ids of the series, or make the times distinct"
         )
     starts = np.flatnonzero(fresh)
-    single = np.diff(np.append(starts, len(times))) == 1
-    report.n_averaged += len(times) - int(single.sum())
-    known = np.add.reduceat(np.isfinite(values), starts, axis=1)
-    scaled = np.add.reduceat(np.where(np.isfinite(values), values, 0) / len(times), starts, axis=1)
-    means = np.where(known > 0, scaled / np.maximum(known, 1) * len(times), np.nan).astype(values.dtype)
+    report.n_averaged += repeated + len(np.unique(starts.searchsorted(np.flatnonzero(~fresh))))
+    return times[starts], _means(values, starts)
+
+
+def _means(values: Array, starts: NDArray[np.intp]) -> Array:
+    """Return the mean of the known values from each start to the next, NaN where none is known."""
+    count = values.shape[1]
+    is_known = np.isfinite(values)
+    known = np.add.reduceat(is_known, starts, axis=1)
+    scaled = np.add.reduceat(np.where(is_known, values, 0) / count, starts, axis=1)  # sums could overflow
+    means = np.where(known > 0, scaled / np.maximum(known, 1) * count, np.nan).astype(values.dtype)
+    single = np.diff(starts, append=count) == 1
     means[:, single] = values[:, starts[single]]
-    return times[starts], means
+    return means
 
 
 def _resample(ticks: NDArray[np.float64], values: Array, step: float, length: int, median: float) -> Array:
     """Interpolate at multiples of ``step`` or, where it is coarser, take the means around them; NaN in gaps."""
     if step >= _MAX_DISTANCE * median:
         cells = np.minimum(np.round(ticks / step), length - 1).astype(np.intp)
+        starts = np.flatnonzero(np.diff(cells, prepend=-1))
         grid = np.full((len(values), length), np.nan, values.dtype)
-        for row, out in zip(values, grid, strict=True):
-            known = np.isfinite(row)
-            count = np.bincount(cells[known], minlength=length)
-            total = np.bincount(cells[known], row[known], length)
-            out[count > 0] = total[count > 0] / count[count > 0]
+        grid[:, cells[starts]] = _means(values, starts)
         return grid
     points = np.arange(length) * step
     right = np.clip(np.searchsorted(ticks, points), 1, len(ticks) - 1)
@@ -214,12 +233,15 @@ def _ticks(times: Times) -> NDArray[np.float64]:
 
 
 def _months(times: Times) -> tuple[NDArray[np.datetime64], np.timedelta64] | None:
-    """Return the month of each date and the offset from it, if the offset is the same and no month repeats."""
+    """Return the month of each date and the offset from it, if the offset is the same and no month repeats.
+
+    Offsets may differ by the hour of daylight saving, and be negative: the last days of months, also in UTC.
+    """
     if times.dtype.kind == "M":
-        for late in (np.timedelta64(0, "D"), np.timedelta64(1, "D")):  # or the last day of each month
-            months = (times + late).astype("datetime64[M]")
+        for late in range(3):
+            months = (times + np.timedelta64(late, "D")).astype("datetime64[M]")
             offsets = times - months.astype(times.dtype)
-            if (offsets == offsets[0]).all() and len(np.unique(months)) == len(months):
+            if np.ptp(offsets) <= np.timedelta64(1, "h") and len(np.unique(months)) == len(months):
                 return months, offsets[0]
     return None
 
@@ -401,6 +423,36 @@ def parse_time(cell: Any, day_first: bool | None = None) -> Any:
     if isnan(number):
         raise ValueError("the time is missing")
     return number
+
+
+def find_date(cell: Any) -> datetime | None:
+    """Return the date that a cell holds, None if it holds something else."""
+    try:
+        text = str(cell)
+        time = parse_time(text, day_first=find_day_first([text]) is not False)
+    except ValueError:
+        return None
+    return time if isinstance(time, datetime) else None
+
+
+def are_points(names: Iterable[Any], times: Iterable[Any]) -> bool | None:
+    """Whether the columns of a table whose first rows have these times are points, and each row is a series.
+
+    Columns named by clock times or dates are points. Consecutive numbers beside dates are channels if they are
+    few; 24 of them beside whole days are hours; otherwise it cannot be told, and the result is None.
+    """
+    texts = list(map(str, names))
+    if len(texts) > 1 and all(_CLOCK_NAME.fullmatch(text) or find_date(text) for text in texts):
+        return True
+    found = [match for match in map(_NUMBERED.fullmatch, texts) if match]
+    dates = [date for date in map(find_date, times) if date]
+    if not dates or len(found) <= MAX_CHANNELS or len(found) < len(texts):
+        return False
+    numbers = [int(match[1]) for match in found]
+    if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        return False
+    are_days = all(f"{date:%H%M%S}" == "000000" for date in dates)
+    return True if are_days and len(numbers) == 24 and numbers[0] < 2 else None
 
 
 def is_missing(cell: Any) -> bool:

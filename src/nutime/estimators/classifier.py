@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from nutime.checks import check_number
-from nutime.data.series import SeriesLike, is_labelled
+from nutime.data.series import SeriesLike, is_labelled, unmasked
 from nutime.encoder import NuTime
 from nutime.estimators.base import EmbeddedSeries, Float64, check_order, series_of, take
 from nutime.estimators.explanation import explain
@@ -234,7 +234,7 @@ def _check_labels(y: Any, n_series: int) -> NDArray[Any]:
 
 
 def _as_labels(y: Any, n_series: int) -> NDArray[Any]:
-    given = np.asarray(y) if _nullable_dtype(y) is None else y.to_numpy(object)
+    given = np.asarray(unmasked(y)) if _nullable_dtype(y) is None else y.to_numpy(object)
     if given.dtype.kind == "S":
         raise ValueError("y holds bytes; expected text or numbers, as numpy.char.decode(y) returns")
     labels: NDArray[Any] = column_or_1d(given, warn=True)

@@ -13,7 +13,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from nutime.checks import check_number
-from nutime.data.series import Array, SeriesLike
+from nutime.data.series import Array, SeriesLike, unmasked
 from nutime.encoder import NuTime
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, check_order, series_of, take
 from nutime.estimators.explanation import explain
@@ -247,7 +247,7 @@ def _check_targets(y: Any, n_series: int) -> Float64:
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(f"y should be a 1d array, got the shape {shape}; fit one regressor per column")
-    values = column_or_1d(y, warn=True)
+    values = column_or_1d(unmasked(y), warn=True)
     if len(values) != n_series:
         raise ValueError(f"y has {len(values)} targets but X has {n_series} series")
     targets = np.empty(n_series)

@@ -20,7 +20,7 @@ from sklearn.utils.extmath import softmax
 from sklearn.utils.validation import column_or_1d
 
 from nutime.checks import check_number
-from nutime.data.series import SeriesLike, is_labelled
+from nutime.data.series import SeriesLike, is_labelled, unmasked
 from nutime.encoder import SMALL_WEIGHTS, NuTime
 from nutime.estimators.base import EmbeddedSeries, Float64, check_order
 from nutime.estimators.classifier import NuTimeClassifier
@@ -175,7 +175,7 @@ def suggest(
 
 def known_labels(y: Any, n_series: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
     """Return the indices of the labelled series, and their labels as text."""
-    given = np.full(n_series, None) if y is None else column_or_1d(y, warn=True)
+    given = np.full(n_series, None) if y is None else column_or_1d(unmasked(y), warn=True)
     if len(given) != n_series:
         raise ValueError(f"y has {len(given)} labels but X has {n_series} series")
     labelled = np.flatnonzero(is_labelled(given))

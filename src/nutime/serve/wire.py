@@ -135,7 +135,7 @@ def _decode_arrow(body: bytes, limits: Limits) -> Inputs:
             raise source.error(
                 f"column {quote(field.name)}: type {field.type} is not supported; send plain columns"
             )
-    columns, lists = columns_of(source, schema)
+    columns, lists = columns_of(source, schema, lambda name: batches)
     rows = sum(map(len, batches))
     if columns.is_long:
         _check_points(rows * len(columns.values), limits)

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import SEEK_END
 from itertools import chain, groupby, islice, starmap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import types
 
-from nutime.data.formats.layout import INDEX_NAME, Point, TableLayout, join_points
+from nutime.data.formats.layout import Point, TableLayout, join_points
 from nutime.data.formats.source import CHOOSE, InputFile, Record, quote
 from nutime.data.series import Array
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _CHUNK_ROWS = 1024
 
 
 def read_parquet(source: InputFile) -> Iterator[Record]:
     """A parquet table, read in batches of rows; a null is a missing value."""
-    import pyarrow as pa
-
     with source.decoding(), pa.OSFile(str(source.path)) as stream, open_parquet(source, stream) as file:
-        columns, lists = columns_of(source, file.schema_arrow)
+        columns, lists = parquet_columns(source, file)
         contiguous = is_contiguous(source, file, columns)
         batches = file.iter_batches(batch_size=_CHUNK_ROWS)
         yield from records_of(source, columns, lists, batches, contiguous=contiguous)
@@ -34,9 +33,6 @@ def read_parquet(source: InputFile) -> Iterator[Record]:
 @contextmanager
 def open_parquet(source: InputFile, stream: Any) -> Iterator[Any]:
     """Open a parquet file, after checking that it is not a decompression bomb."""
-    import pyarrow.parquet as pq
-    from pyarrow import types
-
     stored = stream.seek(0, SEEK_END)
     stream.seek(0)
     schema = pq.read_schema(stream)
@@ -84,17 +80,12 @@ class _Footer:
 
     def _value(self, kind: int, *, is_element: bool = False) -> Any:
         match kind:
-            case 1 | 2:  # in a structure the type is the value
-                return self._byte() if is_element else None
-            case 3:
-                return self._byte()
+            case 1 | 2 | 3:  # in a structure, the types 1 and 2 are values
+                return self._byte() if is_element or kind == 3 else None
             case 4 | 5 | 6:
                 return self._integer()
-            case 7:
-                for _ in range(8):
-                    self._byte()
-            case 8:
-                length = self._unsigned()  # moves on as well
+            case 7 | 8:
+                length = 8 if kind == 7 else self._unsigned()  # moves on as well
                 self._at += length
             case 9 | 10:
                 head = self._byte()
@@ -132,15 +123,29 @@ def is_contiguous(source: InputFile, file: Any, columns: TableLayout) -> bool:
     return len(set(ids)) == len(ids)
 
 
-def columns_of(source: InputFile, schema: pa.Schema) -> tuple[TableLayout, bool]:
-    """Return the roles of the columns of an Arrow table, and whether its values are lists."""
-    from pyarrow import types
+def parquet_columns(source: InputFile, file: Any) -> tuple[TableLayout, bool]:
+    """Return :func:`columns_of` a parquet file."""
+    return columns_of(source, file.schema_arrow, lambda name: file.iter_batches(2, columns=[name]))
+
+
+def columns_of(
+    source: InputFile, schema: pa.Schema, batches_of: Callable[[str], Iterable[pa.RecordBatch]]
+) -> tuple[TableLayout, bool]:
+    """Return the roles of the columns of an Arrow table, and whether its values are lists.
+
+    Where the cells of a column decide, two are taken from what ``batches_of`` its name returns.
+    """
+
+    def cells(index: int) -> list[object]:
+        name = schema.names[index]
+        if schema.names.count(name) > 1 or not _is_cell(schema.field(index).type):
+            return []  # refused below
+        first = next(filter(len, batches_of(name)), None)
+        return [] if first is None else first.column(name)[:2].cast(pa.string()).to_pylist()
 
     lists = [_is_list(field.type) for field in schema]
     has_lists = any(lists)  # once: a table may have tens of thousands of columns
-    index = schema.field(INDEX_NAME).type if schema.names.count(INDEX_NAME) == 1 else None
-    dated_index = index is not None and (types.is_timestamp(index) or types.is_date(index))
-    columns = TableLayout.named(source, schema.names, lists, dated_index=dated_index)
+    columns = TableLayout.named(source, schema.names, cells, lists)
     for index in columns.values:
         field = schema.field(index)
         kind = field.type.value_type if lists[index] or types.is_dictionary(field.type) else field.type
@@ -190,9 +195,6 @@ def records_of(
 
 def _cells(source: InputFile, column: Any) -> list[Any]:
     """Return the cells of a label, id or time column; long texts are refused, because they repeat on every row."""
-    import pyarrow.compute as pc
-    from pyarrow import types
-
     texts = column.dictionary if types.is_dictionary(column.type) else column
     if _is_text(texts.type):
         source.check_text(pc.max(pc.binary_length(texts)).as_py() or 0)
@@ -201,8 +203,6 @@ def _cells(source: InputFile, column: Any) -> list[Any]:
 
 
 def _is_text(kind: Any) -> bool:
-    from pyarrow import types
-
     tests = "string", "large_string", "string_view", "binary", "large_binary", "binary_view", "fixed_size_binary"
     known = [getattr(types, f"is_{name}", None) for name in tests]  # views exist since Arrow 16
     return any(test(kind) for test in known if test)
@@ -210,15 +210,11 @@ def _is_text(kind: Any) -> bool:
 
 def _is_cell(kind: Any) -> bool:
     """Whether a column has a single number, date or text in each row."""
-    from pyarrow import types
-
     kind = kind.value_type if types.is_dictionary(kind) else kind
     return bool(types.is_primitive(kind) or types.is_decimal(kind) or types.is_null(kind) or _is_text(kind))
 
 
 def _is_list(kind: Any) -> bool:
-    from pyarrow import types
-
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
@@ -226,9 +222,6 @@ def _rows(
     source: InputFile, columns: TableLayout, lists: bool, batches: Iterable[Any]
 ) -> Iterator[tuple[Array, object, object, object]]:
     """Iterate over the values, label, id and time of each row."""
-    import pyarrow as pa
-    from pyarrow import types
-
     start = 0
     for batch in batches:
         channels = [batch.column(index) for index in columns.values]
@@ -254,8 +247,6 @@ def _rows(
 
 def _list_rows(source: InputFile, channels: list[Any], start: int) -> Iterator[Array]:
     """Iterate over the rows of list columns: ``(channels, length)`` each."""
-    import pyarrow.compute as pc
-
     ends = [np.cumsum(pc.list_value_length(channel).fill_null(0).to_numpy()) for channel in channels]
     flat = [pc.list_flatten(channel).to_numpy(zero_copy_only=False) for channel in channels]
     rows = zip(*(np.split(values, end[:-1]) for values, end in zip(flat, ends, strict=True)), strict=True)

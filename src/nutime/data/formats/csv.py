@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice, pairwise
 from math import isinf
 
-from nutime.data.formats.layout import MISSING, Point, TableLayout, is_date, is_number, join_points
+from nutime.data.formats.layout import MISSING, Point, TableLayout, is_number, join_points
 from nutime.data.formats.source import INFINITE, STDIN, InputFile, Record
 from nutime.data.names import ID_NAMES, INDEX_COLUMN, LABEL_NAMES, TIME_NAMES
 from nutime.data.timeline import find_day_first
@@ -32,28 +32,31 @@ def read_csv(source: InputFile) -> Iterator[Record]:
     first = next(rows, None)
     if first is None:
         return iter(())
-    is_header, head = _has_names(source, first), list[list[str]]()
+    line = source.line
+    head = [(source.line, row) for row in islice(rows, 2)]
+    source.line = line
+    is_header = _has_names(source, first)
     if is_header:
-        line = source.line
-        head = list(islice(rows, int(first[0].strip().lower() in _INDEX)))
-        source.line, line = line, source.line
         first[0] = first[0].lstrip("# ")  # a comment to those that read numbers alone
-        layout = TableLayout.named(source, first, dated_index=any(is_date(row[0]) for row in head))
-        source.line = line
+        layout = TableLayout.named(source, first, lambda index: [row[index] for _, row in head])
     else:
         layout = TableLayout.unnamed(source, first)
-    if _counts_columns(first) or source.is_recording:
-        head += islice(rows, 2 - len(head))
-        if head and _counts_columns(first):
-            source.notes.append(f"{source.name}: the first row counts the columns and is read as a header")
-            is_header = True
+    if head and _counts_columns(first):
+        source.notes.append(f"{source.name}: the first row counts the columns and is read as a header")
+        is_header = True
     if not is_header:
-        head.insert(0, first)
-    rows = chain(head, rows)
+        head.insert(0, (line, first))
+    rows = chain(_at_their_lines(source, head), rows)
     is_row = source.is_recording and len(head) == 1 and layout.time is None
     if layout.is_long and not is_row:
         return _long_records(source, layout, rows, int(is_header))
     return _wide_records(source, layout, rows)
+
+
+def _at_their_lines(source: InputFile, head: Iterable[tuple[int | None, list[str]]]) -> Iterator[list[str]]:
+    """Yield rows that were read ahead."""
+    for source.line, row in head:
+        yield row
 
 
 def _long_records(

@@ -7,10 +7,11 @@ refused, because they may be channels of a table with one row per point.
 
 *Long*: one row per point, recognised by a single column, by one named time, timestamp, datetime, t, date or value,
 by dates in the unnamed index of pandas (unless the rows have labels and no ids), or because the user chose a time
-column or channels. Rows with the same id are one series; without an id column the file is one series. Every column
-without a role is a channel (``y`` too, which often stands between x and z). Rows are sorted by time, and series
-are put on a regular grid (:mod:`nutime.data.timeline`). Where the rows of each id are contiguous, only one series
-is held in memory.
+column or channels; unless the columns beside the dates are points (:func:`~nutime.data.timeline.are_points`), as
+in a table of days and hours. Rows with the same id are one series; without an id column the file is one series.
+Every column without a role is a channel (``y`` too, which often stands between x and z). Rows are sorted by time,
+and series are put on a regular grid (:mod:`nutime.data.timeline`). Where the rows of each id are contiguous, only
+one series is held in memory.
 
 Columns chosen by the user, by name or by position, have that role; a second column that may have it is an error.
 A label that was neither chosen nor named label is mentioned in a note, and refused where it is a decimal number.
@@ -18,9 +19,8 @@ A label that was neither chosen nor named label is mentioned in a note, and refu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nutime.data.formats.source import InputFile, Record, quote
-from nutime.data.names import ID_NAMES, INDEX_COLUMN, LABEL_NAMES, TIME_NAMES, suggestion
+from nutime.data.names import ID_NAMES, INDEX_COLUMN, LABEL_NAMES, TIME_NAMES, quoted, suggestion
 from nutime.data.series import Array
-from nutime.data.timeline import is_missing, parse_number, parse_time, parse_times, to_grid
+from nutime.data.timeline import are_points, find_date, is_missing, parse_number, parse_time, parse_times, to_grid
 
 INDEX_NAME = "__index_level_0__"  # in parquet, the name of a pandas index without a name; in csv it is ""
 _LONG_LABEL_NAMES = LABEL_NAMES - {"y"}
@@ -62,15 +62,19 @@ class TableLayout:
 
     @classmethod
     def named(
-        cls, source: InputFile, header: Sequence[str], lists: Sequence[bool] = (), *, dated_index: bool = False
+        cls,
+        source: InputFile,
+        header: Sequence[str],
+        cells: Callable[[int], Iterable[object]],
+        lists: Sequence[bool] = (),
     ) -> TableLayout:
         """Assign roles by column name.
 
         Args:
             source: the file being read.
             header: the names.
+            cells: returns the first cells of the column at a position.
             lists: whether each column holds lists; a table with some is never long.
-            dated_index: whether the index without a name, if there is one, holds dates.
         """
         names = [name.strip().lower() for name in header]
         if names[:1] == [""]:  # an index of pandas, whose second level, too, has no name
@@ -81,11 +85,30 @@ class TableLayout:
         taken = {label, identity, time, *(channels or ())}
         taken |= {index for index, is_list in enumerate(lists) if is_list and names[index] in ("y", "target")}
         names = ["" if index in taken else name for index, name in enumerate(names)]
-        if dated_index and time is None and not any(lists) and TIME_NAMES.isdisjoint(names):
+        is_open = time is None and channels is None and not any(lists)
+        has_ids = identity is not None or not ID_NAMES.isdisjoint(names)
+        if is_open and INDEX_NAME in names and TIME_NAMES.isdisjoint(names):
             has_labels = label is not None or not _LONG_LABEL_NAMES.isdisjoint(names)
-            has_ids = identity is not None or not ID_NAMES.isdisjoint(names)
-            if source.is_recording or has_ids or not has_labels:  # a label on each row: rows are series
+            may_be_long = source.is_recording or has_ids or not has_labels  # a label on each row: rows are series
+            if may_be_long and any(map(find_date, cells(names.index(INDEX_NAME)))):
                 names = ["time" if name == INDEX_NAME else name for name in names]
+        date = None
+        dates = [index for index, name in enumerate(names) if name in TIME_NAMES]
+        if is_open and len(dates) == 1:
+            roles = TIME_NAMES | LABEL_NAMES | ID_NAMES | {INDEX_NAME}
+            others = [header[i].strip() for i, name in enumerate(names) if i not in taken and name not in roles]
+            along_columns = are_points(others, cells(dates[0]))
+            if along_columns is None and not source.is_recording:
+                own = header[dates[0]].strip() or str(dates[0] - len(names))  # from the end: others may be named 0
+                raise source.error(
+                    f"columns {quoted(others)} beside dates are channels or points; choose column {quote(own)} "
+                    "as the time if each row is a point, as the id if it is a series"
+                )
+            if along_columns and source.is_recording:
+                raise source.error(f"each row is a series of the points {quoted(others)}; write one row per point")
+            if along_columns:
+                names[dates[0]], date = "", dates[0]
+                identity = identity if has_ids else dates[0]
         is_long = not any(lists) and (
             source.is_recording
             or time is not None
@@ -119,7 +142,7 @@ class TableLayout:
         index = find("index", frozenset({INDEX_NAME}))
         if any(lists) and time is not None:
             raise source.error(f"column {quote(header[time])}: times beside lists of values are not supported")
-        values = channels or [i for i in range(len(names)) if i not in (label, identity, time, index)]
+        values = channels or [i for i in range(len(names)) if i not in (label, identity, time, index, date)]
         if not values:
             raise source.error(f"has no column of values, only {quote(', '.join(header))}")
         # The index of a long table numbers its points; that of a wide one names its series.
@@ -244,14 +267,6 @@ def _parsed(source: InputFile, cell: Any) -> Any:
 def _is_continuous(label: str) -> bool:
     try:
         return not float(label).is_integer()
-    except ValueError:
-        return False
-
-
-def is_date(cell: str) -> bool:
-    """Whether a cell is a date and not a number."""
-    try:
-        return isinstance(parse_time(cell), datetime)
     except ValueError:
         return False
 

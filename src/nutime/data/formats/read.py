@@ -18,7 +18,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from glob import escape, glob
+from glob import escape, glob, iglob
 from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias, Unpack
@@ -26,30 +26,23 @@ from typing import Literal, TypeAlias, Unpack
 import numpy as np
 
 from nutime.data.formats.arrays import read_npy, read_npz, read_pt
-from nutime.data.formats.arrow import read_parquet
 from nutime.data.formats.csv import read_csv, rows_of
 from nutime.data.formats.lines import read_arff, read_ts, read_tsv, read_txt
 from nutime.data.formats.source import STDIN, FormatError, InputFile, ReadOptions, Record, quote, reason
-from nutime.data.names import LABEL_NAMES, name_order, quoted, suggestion
+from nutime.data.names import LABEL_NAMES, MAX_CHANNELS, name_order, quoted, suggestion
 from nutime.data.series import SeriesSet
 from nutime.data.timeline import TimeReport, freq_seconds
-
-__all__ = [
-    "FORMATS",
-    "FormatError",
-    "ReadOptions",
-    "Record",
-    "holds_recording",
-    "is_many",
-    "is_series_file",
-    "read_file",
-    "read_recordings",
-    "read_records",
-]
 
 _Reader: TypeAlias = Callable[[InputFile], Iterator[Record]]
 _PathLike: TypeAlias = str | os.PathLike[str]
 SplitName: TypeAlias = Literal["train", "test"]
+
+
+def _read_parquet(source: InputFile) -> Iterator[Record]:
+    from nutime.data.formats.arrow import read_parquet  # pyarrow takes long to import
+
+    return read_parquet(source)
+
 
 _TEXT_FORMATS: dict[str, _Reader] = {
     ".ts": read_ts,
@@ -62,7 +55,7 @@ _TEXT_FORMATS: dict[str, _Reader] = {
 FORMATS: dict[str, _Reader] = {
     **_TEXT_FORMATS,
     **{f"{suffix}.gz": reader for suffix, reader in _TEXT_FORMATS.items()},
-    ".parquet": read_parquet,
+    ".parquet": _read_parquet,
     ".npz": read_npz,
     ".npy": read_npy,
     ".pt": read_pt,
@@ -71,9 +64,9 @@ FORMATS: dict[str, _Reader] = {
 TABLES = (".csv", ".csv.gz", ".parquet")
 #: The name of the file with the labels of the files beside it.
 LABELS_FILE = "labels.csv"
-#: Columns and rows per column of a table without times: one with more columns and fewer rows may well have one row
-#: per series, one with fewer columns and more rows has one row per point.
-MAX_CHANNELS, MIN_ROWS = 16, 1000
+#: Rows per column of a table without times: one with fewer, and more columns than MAX_CHANNELS, may well have one
+#: row per series, one with more rows and fewer columns has one row per point.
+MIN_ROWS = 1000
 _MIN_POINTS = 128  # of a single series that is a recording: shorter ones have no windows to compare
 _FILE_NAMES = frozenset({"file", "filename", "file_name", "name", "path", "id", "series"})
 
@@ -161,7 +154,6 @@ def read_recordings(path: _PathLike, **options: Unpack[ReadOptions]) -> SeriesSe
     Raises:
         FormatError: as :func:`read_records`.
     """
-    _check_freq(path, options)
     report, notes = TimeReport(), list[str]()
     if is_many(path):
         records = _read_many(os.fspath(path), None, options, report, notes, ignores_labels=True)
@@ -192,8 +184,7 @@ def record_set(records: list[Record]) -> SeriesSet:
 def _stream(
     path: _PathLike, split: SplitName | None, labels: _PathLike | None, options: ReadOptions, notes: list[str]
 ) -> Iterator[Record]:
-    """Yield the records of a path; at the end, log what was done to the data and append it to ``notes``."""
-    _check_freq(path, options)
+    """Yield the records of a path :func:`with_notes`."""
     report = TimeReport()
     if is_many(path):
         records = _read_many(os.fspath(path), labels, options, report, notes)
@@ -205,16 +196,8 @@ def _stream(
     return with_notes(records, report, notes)
 
 
-def _check_freq(path: _PathLike, options: ReadOptions) -> None:
-    freq = options.get("freq")
-    try:
-        if freq is not None:
-            freq_seconds(str(freq))
-    except ValueError as error:
-        raise FormatError(f"{path}: {error}") from None
-
-
 def with_notes(records: Iterator[Record], report: TimeReport, notes: list[str]) -> Iterator[Record]:
+    """Yield records; at the end, log what was done to the data and append it to ``notes``."""
     yield from records
     notes += report.notes()
     for note in notes:
@@ -241,6 +224,8 @@ def _reader_of(path: _PathLike, options: ReadOptions, *, is_recording: bool = Fa
 def _checked(source: InputFile, reader: _Reader) -> Iterator[Record]:
     """Yield the records of a reader; a file that cannot be opened, or is empty, is an error too."""
     empty = True
+    with source.naming(None):
+        freq_seconds(str(1 if source.freq is None else source.freq))
     try:
         source.check_regular()
         for record in reader(source):
@@ -328,7 +313,7 @@ def _find_files(pattern: str, labels: _PathLike | None, notes: list[str]) -> lis
         files = [path for path in found if is_series_file(path)]
         if files and len(files) < len(found):
             notes.append(f"{pattern}: {len(found) - len(files)} file(s) of other formats left out")
-        below = filter(os.path.isfile, sorted(glob(f"{escape(pattern)}/*/**", recursive=True)))
+        below = filter(os.path.isfile, iglob(f"{escape(pattern)}/*/**", recursive=True))
         if inner := next(filter(is_series_file, below), None):
             every = Path(pattern, "**", f"*{series_suffix(inner)}")
             raise FormatError(f"{pattern}: has series in subfolders, as {inner}; choose by a pattern: '{every}'")
@@ -357,11 +342,10 @@ def _unique_ids(files: list[Path]) -> list[str]:
 def _read_labels(path: Path, files: dict[str, Path]) -> dict[str, str]:
     """Return the label of each id from a table of file names (or ids) and labels."""
     source, rows = read_rows(path)
-    known = {
-        name: identity
-        for identity, file in files.items()
-        for name in (file.name, str(file), _stem(file), identity)
-    }
+    known: dict[str, set[str]] = {}
+    for identity, file in files.items():
+        for name in (file.name, _stem(file), os.path.abspath(file), identity):
+            known.setdefault(name, set()).add(identity)
     labels: dict[str, str] = {}
     if not rows:
         raise source.error("is empty; expected a file name and a label per line")
@@ -378,11 +362,15 @@ def _read_labels(path: Path, files: dict[str, Path]) -> dict[str, str]:
         if len(row) <= max(file_column, label_column):
             raise source.error(f"row {number}: has {len(row)} cell(s); expected a file name and a label")
         name, label = row[file_column].strip(), source.label(row[label_column])
-        if name not in known:
+        places = name, os.path.abspath(name), os.path.abspath(path.parent / name)
+        found = {name} if name in files else next((known[text] for text in places if text in known), None)
+        if found is None:
             raise source.error(f"row {number}: no file {quote(name)} is read{suggestion(name, known)}")
-        if labels.get(known[name], label) != label:
+        if len(found) > 1:
+            raise source.error(f"row {number}: {quote(name)} may be {quoted(sorted(found))}; give the path")
+        (identity,) = found
+        if labels.setdefault(identity, label) != label:
             raise source.error(f"row {number}: {quote(name)} has another label above")
-        labels[known[name]] = label
     if not labels:
         raise source.error(f"has no labels of the {len(files)} files {quoted(list(files))}")
     return labels
