@@ -39,9 +39,8 @@ def test_a_recording_of_one_state_has_no_change_point(encoder):
     assert segmenter.labels_.tolist() == [0]
 
 
-@pytest.mark.parametrize("uses_encoder", [False, True])
-@pytest.mark.parametrize("unit", [1e-9, 1.0])
-def test_a_straight_trend_has_no_change_point(encoder, uses_encoder, unit):
+@pytest.mark.parametrize(("unit", "uses_encoder"), [(1.0, True), (1.0, False), (1e-9, False)])
+def test_a_straight_trend_has_no_change_point(encoder, unit, uses_encoder):
     trend = np.arange(1200) / 60
     segmenter = NuTimeSegmenter(encoder=encoder if uses_encoder else None, n_windows=150)
     noise = noisy(np.zeros(1200))

@@ -124,7 +124,8 @@ class Forest:
         for left_out in (folds == fold for fold in np.unique(folds)):
             rest = features[~left_out], targets[~left_out], sample_weight[~left_out]
             trees = _grow(reading, *rest, 0, _TREES_PER_FOLD)
-            errors[left_out] = targets[left_out] - np.mean([tree.predict(features[left_out]) for tree in trees], 0)
+            predicted = [tree.tree_.predict(features[left_out])[:, 0] for tree in trees]
+            errors[left_out] = targets[left_out] - np.mean(predicted, axis=0)
         return cls.grow(reading, features, selected, targets, sample_weight, 0), errors
 
     @classmethod
@@ -227,9 +228,11 @@ def _grow(
     if not n_classes:
         targets = _TARGET_STEP * np.round(targets / _TARGET_STEP)
 
+    weights = None if (sample_weight == 1).all() else sample_weight  # checked for each tree
+
     def grow(seed: int) -> Any:
         tree = make(max_features=max(1, int(candidates)), random_state=seed)
-        return tree.fit(features, targets, sample_weight, check_input=False)
+        return tree.fit(features, targets, weights, check_input=False)
 
     random = np.random.RandomState(0)
     seeds = [random.randint(np.iinfo(np.int32).max) for _ in range(n_trees)]

@@ -224,8 +224,9 @@ def _reader_of(path: _PathLike, options: ReadOptions, *, is_recording: bool = Fa
 def _checked(source: InputFile, reader: _Reader) -> Iterator[Record]:
     """Yield the records of a reader; a file that cannot be opened, or is empty, is an error too."""
     empty = True
-    with source.naming(None):
-        freq_seconds(str(1 if source.freq is None else source.freq))
+    if source.freq is not None:
+        with source.naming(None):
+            freq_seconds(str(source.freq))
     try:
         source.check_regular()
         for record in reader(source):
