@@ -36,6 +36,13 @@ def test_suggestions_are_positions_and_ids_of_unlabelled_series(pool, encoder):
     assert all(int(series) >= 4 and identity == f"wave{series}" for series, identity in rows)
 
 
+def test_nothing_to_suggest_is_mentioned(pool, encoder, tmp_path, caplog):
+    labelled = tmp_path / "labelled.csv"
+    labelled.write_text(pool.read_text().replace(",,", ",slow,"))
+    assert run("suggest", encoder, labelled).stdout == "series,id\n"
+    assert caplog.messages == [f"{labelled}: every series has a label"]
+
+
 def test_a_fitted_model_suggests_and_other_models_are_refused(pool, encoder, tmp_path):
     X, y = wave_table(20)
     fitted = nutime.NuTimeClassifier(encoder=encoder, pool="cls").fit(X, y).save(tmp_path / "model")

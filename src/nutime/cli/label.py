@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -103,6 +104,8 @@ def suggest(
     with progress_bars() as new_bar:
         bar = new_bar("embedding", len(data.series))
         chosen = nutime.suggest(data.named_series, data.columns.get("label"), count, model=loaded, verbose=bar)
+    if not len(chosen):
+        logging.getLogger("nutime").warning("%s: every series has a label", source)
     columns = {name: values[chosen] for name, values in data.columns.items() if name != "label"}
     write_results(out, {"series": chosen, **columns})
 
