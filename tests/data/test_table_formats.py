@@ -483,7 +483,9 @@ def test_each_row_of_a_table_of_days_and_hours_is_a_series(tmp_path, suffix, nam
     found = read_file(path)
     assert [values.shape for values in found.series] == [(1, len(names))] * 3
     assert ([identity[:10] for identity in found.ids], found.feature_names) == (DAYS, names)
-    with pytest.raises(FormatError, match=r"each row is a series of the points .*; write one row per point"):
+    with pytest.raises(
+        FormatError, match=r"beside dates are read as points; write one row per point, or rename the columns"
+    ):
         read_recordings(path)
 
 

@@ -105,7 +105,10 @@ class TableLayout:
                     "as the time if each row is a point, as the id if it is a series"
                 )
             if along_columns and source.is_recording:
-                raise source.error(f"each row is a series of the points {quoted(others)}; write one row per point")
+                raise source.error(
+                    f"columns {quoted(others)} beside dates are read as points; "
+                    "write one row per point, or rename the columns if they are channels"
+                )
             if along_columns:
                 names[dates[0]], date = "", dates[0]
                 identity = identity if has_ids else dates[0]
