@@ -276,7 +276,6 @@ WRONG_USAGE = [
     "fit in.csv -o model --holdout 1.5",
     "fit in.csv -o model --holdout 0.2 --folds 5",
     "fit in.csv -o model --epochs 3",
-    "fit in.csv -o model --n-models 3",
     "fit in.csv -o model --n-estimators 3",
     "fit in.csv -o model --class-weight heavy",
     "embed in.csv -o out.csv --length 0",
@@ -505,7 +504,7 @@ def test_fit_again_with_the_same_seed_is_the_same(nutime, tmp_path, train, weigh
 @pytest.mark.slow
 def test_fit_finetunes_and_measures_on_a_fifth(nutime, tmp_path, weights, chosen):
     train = write_csv(tmp_path / "train.csv", *waves(10))
-    options = ["--strategy", "finetune", "--epochs", 1, "--n-models", 1, "--weights", weights, "--json"]
+    options = ["--strategy", "finetune", "--epochs", 1, "--n-estimators", 1, "--weights", weights, "--json"]
     done = nutime("fit", train, "-o", tmp_path / "model", *options, *chosen)
     described = json.loads(done.out)
     assert (described["holdout"], described["validated"]) == (0.2, 2)
