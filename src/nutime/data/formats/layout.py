@@ -19,7 +19,7 @@ A label that was neither chosen nor named label is mentioned in a note, and refu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import attrgetter
@@ -92,26 +92,10 @@ class TableLayout:
             may_be_long = source.is_recording or has_ids or not has_labels  # a label on each row: rows are series
             if may_be_long and any(map(find_date, cells(names.index(INDEX_NAME)))):
                 names = ["time" if name == INDEX_NAME else name for name in names]
-        date = None
-        dates = [index for index, name in enumerate(names) if name in TIME_NAMES]
-        if is_open and len(dates) == 1:
-            roles = TIME_NAMES | LABEL_NAMES | ID_NAMES | {INDEX_NAME}
-            others = [header[i].strip() for i, name in enumerate(names) if i not in taken and name not in roles]
-            along_columns = are_points(others, cells(dates[0]))
-            if along_columns is None and not source.is_recording:
-                own = header[dates[0]].strip() or str(dates[0] - len(names))  # from the end: others may be named 0
-                raise source.error(
-                    f"columns {quoted(others)} beside dates are channels or points; choose column {quote(own)} "
-                    "as the time if each row is a point, as the id if it is a series"
-                )
-            if along_columns and source.is_recording:
-                raise source.error(
-                    f"columns {quoted(others)} beside dates are read as points; "
-                    "write one row per point, or rename the columns if they are channels"
-                )
-            if along_columns:
-                names[dates[0]], date = "", dates[0]
-                identity = identity if has_ids else dates[0]
+        date = _date_of_series(source, header, names, taken, cells) if is_open else None
+        if date is not None:
+            names[date] = ""
+            identity = identity if has_ids else date
         is_long = not any(lists) and (
             source.is_recording
             or time is not None
@@ -191,6 +175,35 @@ class TableLayout:
         text = str(cell)
         source.check_text(len(text))
         return text
+
+
+def _date_of_series(
+    source: InputFile,
+    header: Sequence[str],
+    names: Sequence[str],
+    taken: Container[int | None],
+    cells: Callable[[int], Iterable[object]],
+) -> int | None:
+    """Return the column of dates beside columns that are points, as in a table of days and hours, or None."""
+    dates = [index for index, name in enumerate(names) if name in TIME_NAMES]
+    if len(dates) != 1:
+        return None
+    (date,) = dates
+    roles = TIME_NAMES | LABEL_NAMES | ID_NAMES | {INDEX_NAME}
+    others = [header[i].strip() for i, name in enumerate(names) if i not in taken and name not in roles]
+    along_columns = are_points(others, cells(date))
+    if along_columns is None and not source.is_recording:
+        own = header[date].strip() or str(date - len(names))  # from the end: others may be named 0
+        raise source.error(
+            f"columns {quoted(others)} beside dates are channels or points; choose column {quote(own)} "
+            "as the time if each row is a point, as the id if it is a series"
+        )
+    if along_columns and source.is_recording:
+        raise source.error(
+            f"columns {quoted(others)} beside dates are read as points; "
+            "write one row per point, or rename the columns if they are channels"
+        )
+    return date if along_columns else None
 
 
 def _chosen_roles(
