@@ -39,6 +39,11 @@ KINDS = {
 }
 
 
+def pytest_collection_modifyitems(items):
+    """Run the longest of the last files first: otherwise, one of two processes waits for it at the end."""
+    items.sort(key=lambda item: item.path.name != "test_export.py")
+
+
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory):
     """Return the folder of the tiny encoder."""
