@@ -239,6 +239,8 @@ def test_an_index_of_dates_as_text_holds_times():
         DAYS,
         range(24),
         [f"t{hour}" for hour in range(1, 25)],
+        [f"{hour}h" for hour in range(24)],
+        [f"hour {hour}" for hour in range(24)],
     ],
 )
 @pytest.mark.parametrize("index", [DAYS, DAYS.astype(str), DAYS.tz_localize("Europe/Berlin"), DAYS.to_period("D")])
@@ -254,6 +256,11 @@ def test_hours_beside_a_column_of_days_are_points(frame_of):
     hours = {f"{hour}:00": [1.0, 2.0, 3.0, 4.0] for hour in range(24)}
     given = read_input(frame_of({"date": [day.to_pydatetime() for day in DAYS], **hours}))
     assert (len(given), given.feature_names) == (4, list(hours))
+
+
+def test_durations_in_the_names_of_channels_are_no_hours_of_the_day():
+    frame = pd.DataFrame(np.ones((4, 3)), DAYS, ["1h", "6h", "24h"])
+    assert read_input(frame).channel_names == ["1h", "6h", "24h"]
 
 
 @pytest.mark.parametrize(("n_columns", "freq"), [(25, "D"), (24, "h")])

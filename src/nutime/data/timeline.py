@@ -42,8 +42,8 @@ _YEAR_FIRST = re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?:[ T]+(.+))?")
 _YEAR_MONTH = re.compile(r"\d{4}-\d{2}")
 _NAMED_MONTHS = ("%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%b %d %Y", "%d %B %Y", "%B %d, %Y")
 #: Names of columns that are times of the day, and names that may be.
-_CLOCK_NAME = re.compile(r"(\d+ days? )?\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[ap]m)?|hour[ _]?\d+|\d+ ?(h|am|pm)", re.I)
-_NUMBERED = re.compile(r"[th]?[ _]?(\d+)", re.IGNORECASE)
+_CLOCK_NAME = re.compile(r"(\d+ days? )?\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[ap]m)?|\d+ ?[ap]m", re.IGNORECASE)
+_NUMBERED = re.compile(r"(?:hour|[th])?[ _]?(\d+) ?h?", re.IGNORECASE)
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 
 
@@ -438,8 +438,9 @@ def find_date(cell: Any) -> datetime | None:
 def are_points(names: Iterable[Any], times: Iterable[Any]) -> bool | None:
     """Whether the columns of a table whose first rows have these times are points, and each row is a series.
 
-    Columns named by clock times or dates are points. Consecutive numbers beside dates are channels if they are
-    few; 24 of them beside whole days are hours; otherwise it cannot be told, and the result is None.
+    Columns named by clock times or dates are points. Consecutive numbers, also of hours (1h may as well be a
+    duration), beside dates are channels if they are few; 24 of them beside whole days are the hours of the day;
+    otherwise it cannot be told, and the result is None.
     """
     texts = list(map(str, names))
     if len(texts) > 1 and all(_CLOCK_NAME.fullmatch(text) or find_date(text) for text in texts):
