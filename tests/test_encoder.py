@@ -196,7 +196,7 @@ def test_an_unknown_name_is_refused_with_those_that_are_known():
         NuTime.from_pretrained("nutime-giant")
 
 
-@pytest.mark.parametrize("name", ["nutime-base", "nutime-paper", "nutime-small"])
+@pytest.mark.parametrize("name", ["nutime-base", "nutime-large", "nutime-paper", "nutime-small"])
 def test_shipped_weights_load_and_embed(name):
     assert name in shipped_weights()
     Z = NuTime.from_pretrained(name).embed([walk(300), walk(20, 1)])

@@ -220,8 +220,8 @@ class NuTime(NuTimeNetwork):
         """Load an encoder; only a Hub id causes network access.
 
         Args:
-            name: the name of shipped weights (``nutime-base``, ``nutime-small``, ``nutime-paper``), a folder
-                written by :meth:`save`, or a Hub id ``owner/name``.
+            name: the name of shipped weights (``nutime-base``, ``nutime-large``, ``nutime-small``,
+                ``nutime-paper``), a folder written by :meth:`save`, or a Hub id ``owner/name``.
             download: for a Hub id, options of huggingface_hub: ``revision``, ``token``, ``cache_dir``,
                 ``local_files_only``, ``force_download``.
         """
