@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, NamedTuple
 
 from nutime.figures.style import INK, colour_and_marker, panels, styled
@@ -26,6 +27,7 @@ def draw_cost(costs: Sequence[Cost]) -> Figure:
     from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
     figure, (panel,) = panels(1, 1, width=5.2, height=3.4)
+    middle = geometric_mean([min(cost.seconds for cost in costs), max(cost.seconds for cost in costs)])
     for index, device in enumerate(dict.fromkeys(cost.device for cost in costs)):
         here = [cost for cost in costs if cost.device == device]
         colour, marker = colour_and_marker(index)
@@ -33,7 +35,8 @@ def draw_cost(costs: Sequence[Cost]) -> Figure:
         panel.scatter(x, y, s=26, color=colour, marker=marker, label=device)
         for cost in here:
             place = (cost.seconds, 100 * cost.accuracy)
-            panel.annotate(cost.method, place, (5, -9), textcoords="offset points", fontsize=8, color=INK)
+            side, offset = ("right", (-5, 4)) if cost.seconds > middle else ("left", (7, -3))  # inside the axes
+            panel.annotate(cost.method, place, offset, textcoords="offset points", ha=side, fontsize=8, color=INK)
     panel.set(xscale="log", xlabel="seconds per set, fit and predict", ylabel="accuracy, %")
     panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     panel.xaxis.set_major_formatter(ScalarFormatter())
