@@ -242,6 +242,7 @@ def _csv_writer(file: IO[bytes], delimiter: str = ",") -> Iterator[Write]:
     names: list[str] = []
 
     def write(columns: Results) -> None:
+        # The unit is the same in all chunks: those with dates, the levels of nutime impute, have the same dates.
         table = pa.table(_with_readable_dates(flatten(columns)))
         if not names:
             names.extend(table.column_names)
