@@ -469,6 +469,12 @@ def _read_recording(frame: Any, freq: str | float | None, report: TimeReport) ->
         grid, values = _on_grid(_index_times(frame.index, report), as_array(frame)[None], freq, report)
         return RawSeries([values], times=[grid])
     table = _Table(frame)
+    first_times = table.first_times()
+    if first_times is not None and are_points(table.value_names, first_times):
+        raise ValueError(
+            f"columns {quoted(list(map(str, table.value_names)))} beside dates are read as points; "
+            "give one row per point, or rename the columns if they are channels"
+        )
     names, values = table.channels()
     ids = table.ids()
     if ids and len(set(ids)) > 1:
