@@ -249,8 +249,8 @@ def test_each_row_of_a_frame_of_days_and_hours_is_a_series(index, columns):
     frame = pd.DataFrame(np.arange(4.0 * len(columns)).reshape(4, -1), index, columns)
     for X in (frame, frame.reset_index(names="date")):
         np.testing.assert_array_equal(np.concatenate(as_series(X)), frame.to_numpy())
-        for given in ([X], {"one": X}):
-            assert "beside dates are read as points; give one row per point, or rename" in refusal(given)
+        for recordings in ([X], {"one": X}):
+            assert "beside dates are read as points; give one row per point, or rename" in refusal(recordings)
     assert as_series([frame.add_prefix("sensor ")])[0].shape == (len(columns), 4)
 
 
