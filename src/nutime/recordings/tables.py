@@ -21,16 +21,18 @@ def interval_columns(
     }
     if given.times is not None:
         for name in ("start_time", "end_time"):
-            columns[name] = _time_column([getattr(row, name) for row in intervals], given.times)
+            found = [np.array([getattr(row, name)]) for row in intervals]
+            columns[name] = joined_times(
+                [*(times[:0] for times in given.times), *found]
+            )  # of one type in all files
     return columns
 
 
-def _time_column(cells: Sequence[Any], times: Sequence[Times]) -> NDArray[Any]:
-    """Return times in the type common to all recordings, as text where some are dates and others numbers."""
-    kinds = {time.dtype.kind if time.dtype.kind in "mM" else "number" for time in times}
-    if len(kinds) > 1:
-        return np.array([time_texts(np.array([cell]))[0] for cell in cells], np.str_)
-    return np.array(cells, np.result_type(*(time.dtype for time in times)))
+def joined_times(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return parts of a column as one; if it is one of times, as text where some are dates and others numbers."""
+    if len({part.dtype.kind if part.dtype.kind in "mM" else "" for part in parts}) > 1:
+        parts = [np.array(time_texts(part), np.str_) for part in parts]
+    return np.concatenate(parts)
 
 
 def table_rows(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
