@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.series import SeriesSet
-from nutime.data.timeline import Times
+from nutime.data.timeline import Times, in_seconds
 
 
 def interval_columns(
@@ -42,5 +42,7 @@ def table_rows(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
 
 
 def time_texts(times: Times) -> list[str]:
-    """Return times as text, without fractions of a second where all are zero."""
+    """Return times as text, durations in seconds, dates without fractions of a second where all are zero."""
+    if times.dtype.kind == "m":
+        return [f"{seconds} s" for seconds in in_seconds(times).tolist()]
     return [text.replace("T", " ").removesuffix(".000000") for text in times.astype(str).tolist()]
