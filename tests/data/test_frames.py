@@ -395,6 +395,24 @@ def test_the_names_of_dimensions_decide_in_xarray(order):
     assert (given.channel_names, given.ids) == (["x", "y", "z"], ["7", "8"])
 
 
+def test_the_names_of_dimensions_decide_in_a_list_of_xarray_objects():
+    xr = pytest.importorskip("xarray")
+    values = np.arange(8.0).reshape(4, 2)
+    later = {"channel": ["y", "x"], "time": DAYS[:1].append(DAYS[2:]).append(DAYS[3:] + DAYS.freq)}
+    arrays = [
+        xr.DataArray(values, dims=("time", "channel"), coords=coordinates)
+        for coordinates in ({"channel": ["x", "y"], "time": DAYS}, later)
+    ]
+    for X in (arrays, dict(zip("pq", arrays, strict=True))):
+        given = read_input(X)
+        np.testing.assert_array_equal(given.series[0], values.T)
+        np.testing.assert_array_equal(given.series[1], [[1, 2, 3, 5, 7], [0, 1, 2, 4, 6]])
+        assert given.channel_names == ["x", "y"]
+        assert [len(times) for times in given.times] == [4, 5]
+    several = xr.DataArray(values, dims=("case", "time"))
+    assert refusal([several]).startswith("series 0: holds 4 series; give it itself instead of a list")
+
+
 def test_the_variables_of_a_dataset_are_channels():
     xr = pytest.importorskip("xarray")
     data = xr.Dataset({"x": ("time", [1.0, 2.0]), "y": ("time", [3.0, 4.0])})
