@@ -193,7 +193,7 @@ def _of_file(path: Path, home: PurePosixPath, options: ReadOptions) -> Iterator[
         read = partial(_read_array, path, array.removeprefix("X_"))
         yield SourceSplit(name, f"{place}[{array}]", held_out or array != "X_train", read)
     if not sets:
-        undivided = "X" in arrays and not set(LABELS).isdisjoint(arrays) and own in _EVALUATED
+        undivided = own in _EVALUATED and not set(LABELS).isdisjoint(arrays)
         yield SourceSplit(name, place, held_out or undivided, partial(_read_array, path, None))
 
 
