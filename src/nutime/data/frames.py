@@ -94,6 +94,7 @@ def as_array(values: Any) -> NDArray[Any]:
         return np.ma.filled(values.astype(np.float64), np.nan)
     if hasattr(values, "detach"):  # a tensor; torch itself is not needed here
         values = values.detach().cpu()
+        values = values.float() if str(values.dtype) == "torch.bfloat16" else values  # unknown to numpy
     array = np.asarray(values)
     if array.dtype == object and hasattr(values, "iloc") and all(map(is_numeric, np.ravel(values.dtypes))):
         return np.asarray(values.to_numpy(np.float64, na_value=np.nan))
