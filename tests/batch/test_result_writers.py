@@ -97,6 +97,12 @@ def test_csv_has_all_dates_in_the_coarsest_unit_that_holds_them(tmp_path, unit):
     np.testing.assert_array_equal([np.datetime64(row["end"]) for row in rows], finer)
 
 
+def test_csv_has_durations_in_seconds(tmp_path):
+    durations = np.array([0, 1500], "timedelta64[ms]")
+    write_results({"time": durations}, str(tmp_path / "out.csv"))
+    assert (tmp_path / "out.csv").read_text() == "time\n0\n1.5\n"
+
+
 def test_more_rows_than_are_written_at_a_time_keep_their_order(tmp_path):
     numbers = np.arange(10_000)
     write_results({"cluster": numbers}, str(tmp_path / "out.csv"))

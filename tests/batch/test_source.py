@@ -176,6 +176,18 @@ def test_a_folder_of_parquet_is_a_data_set_unless_it_has_labels(tmp_path, caplog
         read(str(runs))
 
 
+def test_a_folder_is_a_data_set_by_its_visible_files_whatever_the_case_of_their_suffix(tmp_path):
+    table = pa.table({"t0": [1.0, 2.0, 3.0], "t1": [4.0, 5.0, 6.0]})
+    for folder, name in (("set", "A.PARQUET"), ("runs", ".hidden/a.parquet")):
+        (tmp_path / folder / name).parent.mkdir(parents=True)
+        pq.write_table(table, tmp_path / folder / name)
+    for name in ("set/.hidden.csv", "runs/a.csv"):
+        (tmp_path / name).write_text("time,x\n0,1\n1,2\n")
+    assert Source(str(tmp_path / "set")).count == 3
+    (chunk,) = Source(str(tmp_path / "runs")).chunks()
+    assert chunk.data.ids == ["a"]
+
+
 def test_times_of_a_file_are_kept_on_the_grid(tmp_path):
     table = read(str(write(tmp_path / "set.csv", "id,time,v\np,0,1\np,1,2\np,3,4\nq,5,1\nq,7,2\n")))
     assert [times.tolist() for times in table.data.times] == [[0, 1, 2, 3], [5, 7]]

@@ -65,6 +65,16 @@ def test_the_demo_prints_accuracies_and_draws(nutime, tmp_path, monkeypatch, set
     assert (tmp_path / "demo.png").stat().st_size > 20_000
 
 
+@pytest.mark.parametrize(
+    "command", [["demo"], ["bench", "report", "absent.jsonl"], ["figure", "scatter", "--results", "absent.jsonl"]]
+)
+def test_a_file_given_as_the_folder_is_refused_before_the_work(nutime, tmp_path, command):
+    (tmp_path / "taken").write_text("")
+    done = nutime(*command, "-o", tmp_path / "taken")
+    assert "taken: is a file; name a folder" in done.refusal
+    assert not done.out
+
+
 def test_the_version_is_printed(nutime):
     done = nutime("--version")
     assert done.out == f"nutime {version('nutime')}\n"

@@ -637,6 +637,14 @@ def test_explain_writes_all_times_alike(nutime, tmp_path, model):
     assert {len(row["time"]) for row in rows} == {len("2024-01-01 00:00:00")}
 
 
+def test_explain_writes_dates_and_numbers_as_text(nutime, tmp_path, model):
+    days = [f"p,{day},{day.astype(int) % 7}" for day in np.datetime64("2024-01-01") + np.arange(40)]
+    numbers = [f"q,{number},{number % 7}" for number in range(40)]
+    (tmp_path / "timed.csv").write_text("\n".join(["id,time,value", *days, *numbers]))
+    rows = rows_of(nutime("explain", model, tmp_path / "timed.csv", "-o", "-").out)
+    assert (rows[0]["time"], rows[-1]["time"]) == ("2024-01-01 00:00:00", "39")
+
+
 def test_a_detector_is_explained_and_a_clusterer_refused(nutime, tmp_path, train, weights, chosen):
     X = list(waves()[0])
     NuTimeDetector(encoder=weights).fit(X).save(tmp_path / "detector")

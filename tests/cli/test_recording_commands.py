@@ -6,6 +6,7 @@ import os
 from datetime import datetime, timedelta
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -78,6 +79,15 @@ def test_segments_have_states_and_times(nutime, recording):
     assert datetime.fromisoformat(second["end_time"]) == START + timedelta(seconds=LENGTH - 1)
     assert "2,000 points, 2 channels, from 2024-01-01 00:00:00 to 2024-01-01 00:33:19" in done.out
     assert "Segments: 2, of 2 state(s)" in done.out
+
+
+def test_durations_are_written_in_seconds(nutime, tmp_path):
+    columns = {"time": pa.array(np.arange(LENGTH) * 500_000_000, pa.duration("ns")), **channels()}
+    pq.write_table(pa.table(columns), tmp_path / "durations.parquet")
+    done = nutime("segment", tmp_path / "durations.parquet", "-o", "segments.csv", *FAST)
+    assert f"from 0.0 s to {(LENGTH - 1) / 2} s" in done.out
+    first, second = rows("segments.csv")
+    assert (float(first["start_time"]), float(second["start_time"])) == (0, int(second["start"]) / 2)
 
 
 def test_the_number_of_change_points_can_be_given(nutime, plain, weights):

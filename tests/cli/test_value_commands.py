@@ -54,11 +54,20 @@ def test_imputing_one_row_per_series_keeps_the_table_and_fills_its_gaps(nutime, 
     np.testing.assert_allclose(filled, 1e6 + 1e3 * WAVE[100:110], atol=200)
 
 
-@pytest.mark.parametrize("header", [["id", "V", "V", "A"], ["time", "V", "V", "A"]])
-def test_imputing_columns_of_one_name_is_refused(nutime, tmp_path, header):
+@pytest.mark.parametrize(
+    ("header", "options", "name"),
+    [
+        (["id", "V", "V", "A"], [], "V"),
+        (["time", "V", "V", "A"], [], "V"),
+        (["time", "quantile", "V", "A"], ["--quantiles", "0.5"], "quantile"),
+        (["clock", "time", "V", "A"], ["--time", "clock", "--channels", "time,V"], "time"),
+    ],
+)
+def test_imputing_columns_of_one_name_is_refused(nutime, tmp_path, header, options, name):
     source = write_rows(tmp_path / "twice.csv", header, [[0, 1, 2, 3], [1, 4, "", 6]])
-    done = nutime("impute", source, "-o", tmp_path / "filled.csv")
-    assert done.refusal == f"{source}: has 2 columns named 'V'; rename all but one"
+    done = nutime("impute", source, "-o", tmp_path / "filled.csv", *options)
+    reason = f"the results would have 2 columns named {name!r}; rename those of the input"
+    assert done.refusal == f"{source}: {reason}"
     assert not (tmp_path / "filled.csv").exists()
 
 
@@ -74,6 +83,17 @@ def test_imputing_one_row_per_point_adds_the_missing_times(nutime, long, tmp_pat
     ]
     np.testing.assert_allclose([float(row["load"]) for row in rows], WAVE, atol=0.2)
     np.testing.assert_allclose([float(row["heat"]) for row in rows], 5 + 2 * WAVE, atol=0.4)
+
+
+@pytest.mark.parametrize(("command", "n_rows"), [(["impute"], 40), (["forecast", "--horizon", 2], 4)])
+def test_times_of_series_may_be_dates_and_numbers(nutime, tmp_path, command, n_rows):
+    times = [("u", day) for day in np.datetime64("2024-01-01") + np.arange(20)] + [("v", n) for n in range(20)]
+    source = write_rows(tmp_path / "both.csv", ["id", "time", "x"], [[*time, WAVE[0]] for time in times])
+    done = nutime(*command, source, "-o", tmp_path / "out.csv")
+    assert done.code == 0, done.err
+    rows = read_rows(tmp_path / "out.csv")
+    first, last = ("2024-01-01", "19") if n_rows == 40 else ("2024-01-21", "21")
+    assert (len(rows), rows[0]["time"], rows[-1]["time"]) == (n_rows, f"{first} 00:00:00", last)
 
 
 def test_quantiles_of_imputed_values_repeat_the_table(nutime, wide, tmp_path):

@@ -49,10 +49,31 @@ def test_npz_ids_are_read(tmp_path):
     assert read_file(tmp_path / "set.npz").ids == ["7", "8"]
 
 
-def test_npz_arrays_left_out_are_noted(tmp_path):
-    np.savez(tmp_path / "set.npz", X=np.ones((2, 3)), subject=np.arange(2))
-    (note,) = read_file(tmp_path / "set.npz").notes
-    assert note.endswith("set.npz: left out 'subject'; the labels of X are named y, its ids ids")
+@pytest.mark.parametrize(("series", "suffix"), [("X", ""), ("X_train", "_train"), ("signals", "")])
+@pytest.mark.parametrize(("labels", "ids"), [("y", "ids"), ("labels", "id"), ("label", "id")])
+def test_npz_labels_and_ids_have_several_names(tmp_path, series, suffix, labels, ids):
+    arrays = {f"{labels}{suffix}": ["u", "v"], f"{ids}{suffix}": ["b", "a"], series: np.ones((2, 3))}
+    np.savez(tmp_path / "set.npz", **arrays)
+    found = read_file(tmp_path / "set.npz")
+    assert (found.labels.tolist(), found.ids, found.notes) == (["u", "v"], ["b", "a"], ())
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"subject": np.arange(2)},
+        {"labels": ["of", "the", "classes"]},
+        {"labels": np.zeros((2, 3))},
+        {"y": [0, 1], "labels": ["off", "on"]},
+        {"label": np.array({"a": 1})},
+    ],
+)
+def test_npz_arrays_left_out_are_noted(tmp_path, others):
+    np.savez(tmp_path / "set.npz", X=np.ones((2, 3)), **others)
+    found = read_file(tmp_path / "set.npz")
+    name = list(others)[-1]
+    assert found.notes[0].endswith(f"set.npz: left out '{name}'; the labels of X are named y, its ids ids")
+    assert (None if found.labels is None else found.labels.tolist()) == (["0", "1"] if "y" in others else None)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +107,7 @@ def test_series_of_a_set_without_labels_are_unlabelled(tmp_path):
         ({"X": np.ones((2, 3)), "y_train": np.arange(2)}, "y_train: has no array of series"),
         ({"X_train": np.ones((2, 3)), "ids": np.arange(2)}, "ids: has no array of series of"),
         ({"X_a": np.ones((1, 3)), "X_b": np.ones((1, 3)), "ids_b": [1]}, "has ids_b but no ids_a; give"),
+        ({"X_a": np.ones((1, 3)), "X_b": np.ones((1, 3)), "id_a": [1]}, "has id_a but no ids_b; give"),
         ({"X": np.ones((2, 3)), "ids": np.arange(3)}, "ids: has dtype int64, shape (3,); expected 2 texts or"),
         ({"X": np.ones((2, 3)), "ids": ["a", ""]}, "ids: the id of a series is missing"),
         ({"X": np.ones((2, 3)), "y": np.ones(2, complex)}, "X: labels of dtype complex128"),
@@ -96,6 +118,7 @@ def test_series_of_a_set_without_labels_are_unlabelled(tmp_path):
         ({"X": np.ones((2, 3), complex)}, "X: dtype complex128 is not numeric"),
         ({"X": np.array([["a", "b"]])}, "X: dtype <U1 is not numeric"),
         ({"X": np.array([[1, np.inf]])}, "X: series 0: holds an infinite value"),
+        ({"X": np.ones((2, 3)), "labels": np.array(["a", None])}, "labels: holds pickled Python objects"),
         ({"a": np.ones((2, 3)), "b": np.ones((2, 3))}, "expected an array X, X_train or X_test, found only"),
         ({}, "expected an array X, X_train or X_test, found only"),
     ],

@@ -386,8 +386,9 @@ def test_members_of_an_archive_that_are_no_arrays_are_no_splits(tmp_path):
     assert_same(stored(build_corpus([tmp_path], tmp_path / "corpus"))["mine"], noise(4, 30))
 
 
-def test_a_labelled_benchmark_without_splits_is_held_out(tmp_path):
-    np.savez(tmp_path / "EMG.npz", X=noise(4, 100), y=np.arange(4))
+@pytest.mark.parametrize(("series", "labels"), [("X", "y"), ("data", "labels")])
+def test_a_labelled_benchmark_without_splits_is_held_out(tmp_path, series, labels):
+    np.savez(tmp_path / "EMG.npz", **{series: noise(4, 100), labels: np.arange(4)})
     np.savez(tmp_path / "mine.npz", X=noise(6, 100))
     corpus = build_corpus([tmp_path], tmp_path / "corpus")
     assert_same(stored(corpus)["mine"], noise(6, 100)[4:])

@@ -249,7 +249,9 @@ def test_each_row_of_a_frame_of_days_and_hours_is_a_series(index, columns):
     frame = pd.DataFrame(np.arange(4.0 * len(columns)).reshape(4, -1), index, columns)
     for X in (frame, frame.reset_index(names="date")):
         np.testing.assert_array_equal(np.concatenate(as_series(X)), frame.to_numpy())
-    assert as_series([frame])[0].shape == (len(columns), 4)
+        for recordings in ([X], {"one": X}):
+            assert "beside dates are read as points; give one row per point, or rename" in refusal(recordings)
+    assert as_series([frame.add_prefix("sensor ")])[0].shape == (len(columns), 4)
 
 
 def test_hours_beside_a_column_of_days_are_points(frame_of):
@@ -391,6 +393,24 @@ def test_the_names_of_dimensions_decide_in_xarray(order):
     given = read_input(array.transpose(*order))
     np.testing.assert_array_equal(np.stack(given.series), values)
     assert (given.channel_names, given.ids) == (["x", "y", "z"], ["7", "8"])
+
+
+def test_the_names_of_dimensions_decide_in_a_list_of_xarray_objects():
+    xr = pytest.importorskip("xarray")
+    values = np.arange(8.0).reshape(4, 2)
+    later = {"channel": ["y", "x"], "time": DAYS[:1].append(DAYS[2:]).append(DAYS[3:] + DAYS.freq)}
+    arrays = [
+        xr.DataArray(values, dims=("time", "channel"), coords=coordinates)
+        for coordinates in ({"channel": ["x", "y"], "time": DAYS}, later)
+    ]
+    for X in (arrays, dict(zip("pq", arrays, strict=True))):
+        given = read_input(X)
+        np.testing.assert_array_equal(given.series[0], values.T)
+        np.testing.assert_array_equal(given.series[1], [[1, 2, 3, 5, 7], [0, 1, 2, 4, 6]])
+        assert given.channel_names == ["x", "y"]
+        assert [len(times) for times in given.times] == [4, 5]
+    several = xr.DataArray(values, dims=("case", "time"))
+    assert refusal([several]).startswith("series 0: holds 4 series; give it itself instead of a list")
 
 
 def test_the_variables_of_a_dataset_are_channels():

@@ -1,5 +1,7 @@
 """Folders and patterns of files with one series each, and the columns of tables by choice."""
 
+import os
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -152,6 +154,16 @@ def test_series_in_subfolders_are_not_left_out(folder):
     reason = f" has series in subfolders, as {folder}/deep/c.csv; choose by a pattern: '{folder}/**/*.csv'"
     assert refusal(folder) == reason
     assert read_file(f"{folder}/**/*.csv").ids == ["a", "b", "c"]
+
+
+def test_the_first_series_in_subfolders_ends_the_search(folder, monkeypatch):
+    for number in range(30):
+        (folder / f"deep{number}").mkdir()
+        write(folder / f"deep{number}" / "c.csv", RECORDING)
+    listed, scandir = [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda place: listed.append(place) or scandir(place))
+    assert "has series in subfolders" in refusal(folder)
+    assert 0 < len(listed) < 10
 
 
 def test_no_files_or_another_format_are_refused(folder):

@@ -186,7 +186,7 @@ def test_what_is_wrong_in_an_array_of_series_is_named(array, message):
 
 def test_a_tensor_is_an_array_whether_or_not_it_is_being_trained():
     tensor = torch.arange(6.0).reshape(2, 3).requires_grad_()
-    for form in (tensor, list(tensor), array_of(*tensor)):
+    for form in (tensor, list(tensor), array_of(*tensor), tensor.bfloat16(), list(tensor.bfloat16())):
         np.testing.assert_array_equal(np.stack(as_series(form)), [[[0, 1, 2]], [[3, 4, 5]]])
 
 

@@ -182,6 +182,7 @@ def test_durations_are_times_of_a_recording_that_has_durations():
         ([("a", 0, 400)], r"expected \(recording, start, end, label\)"),
         ([("a", "noon", 400, "sine")], "has no times"),
         ([("a", 0, 400, None)], "no interval has a label"),
+        ([("a", 0, 400, 1), ("a", 400, 800, "saw")], "the label of intervals mixes text with int and str"),
         ([("a", 0, 10, "sine")], "no window of 16 points is within 'sine'"),
         (pd.DataFrame({"recording": ["a"], "start": [0], "stop": [4], "label": ["x"]}), "no column 'end'"),
     ],

@@ -112,6 +112,7 @@ def test_missing_values_are_interpolated_and_move_no_change_point():
         ({}, np.where(POINTS < 550, np.nan, SINE), "at least 64 points, got 50 outside of gaps"),
         ({}, np.stack([SINE, SAW], 1), "transpose"),
         ({}, np.zeros((2, 3, 100)), "one recording"),
+        ({}, pd.DataFrame(np.ones((90, 24)), pd.date_range("2024-01-01", periods=90)), "are read as points"),
     ],
 )
 def test_what_cannot_be_segmented_is_refused_in_one_line(parameters, recording, message):

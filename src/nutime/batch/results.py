@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.atomic import InUseError, new_folder, replace_file
+from nutime.data.timeline import in_seconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -242,7 +243,8 @@ def _csv_writer(file: IO[bytes], delimiter: str = ",") -> Iterator[Write]:
     names: list[str] = []
 
     def write(columns: Results) -> None:
-        table = pa.table(_with_readable_dates(flatten(columns)))
+        # The unit is the same in all chunks: those with dates, the levels of nutime impute, have the same dates.
+        table = pa.table(_with_readable_times(flatten(columns)))
         if not names:
             names.extend(table.column_names)
             writer.writerow(names)
@@ -256,14 +258,15 @@ def _csv_writer(file: IO[bytes], delimiter: str = ",") -> Iterator[Write]:
         text.detach()
 
 
-def _with_readable_dates(columns: Results) -> dict[str, NDArray[Any]]:
-    """Return columns with dates in the coarsest unit that holds all of them: no more digits than needed."""
+def _with_readable_times(columns: Results) -> dict[str, NDArray[Any]]:
+    """Return columns with durations in seconds, and dates in the coarsest unit that holds all of them."""
+    columns = {name: in_seconds(array) for name, array in columns.items()}
     dates = {name: column for name, column in columns.items() if column.dtype.kind == "M"}
     for unit in ("D", "s", "ms", "us"):
         coarse = {name: column.astype(f"datetime64[{unit}]") for name, column in dates.items()}
         if all((coarse[name] == column).all() for name, column in dates.items()):
             return {**columns, **coarse}
-    return dict(columns)
+    return columns
 
 
 def csv_text(columns: Results) -> str:

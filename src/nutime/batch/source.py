@@ -300,7 +300,10 @@ def is_parquet(address: str) -> bool:
     """Return whether an address is a Parquet data set: a file, a folder with some, or remote."""
     if address.lower().endswith(PARQUET) or "://" in address:
         return True
-    return Path(address).is_dir() and any(Path(address).rglob(f"*{PARQUET}"))
+    if not Path(address).is_dir():
+        return False
+    files = (path for path in Path(address).rglob("*") if path.suffix.lower() == PARQUET)
+    return any(_is_visible(path.relative_to(address).as_posix()) for path in files)
 
 
 def input_columns(data: SeriesSet) -> Results:
@@ -376,8 +379,8 @@ def _files_of(address: str) -> list[str]:
             if not system.isfile(path):  # a pipe or a device
                 raise FormatError(f"{address}: cannot be read: is not a regular file")
             return [address]
-        found = system.find(path)
-        names = sorted(name for name in found if _is_visible_parquet(name[len(path) :]))
+        found = [name for name in system.find(path) if _is_visible(name[len(path) :])]
+        names = sorted(name for name in found if name.lower().endswith(PARQUET))
         if others := [name for name in found if is_series_file(name) and not name.lower().endswith(PARQUET)]:
             raise FormatError(
                 f"{address}: holds {PARQUET} and other files such as {others[0]}; choose by a pattern"
@@ -389,9 +392,9 @@ def _files_of(address: str) -> list[str]:
     return [str(system.unstrip_protocol(name)) if "://" in address else name for name in names]
 
 
-def _is_visible_parquet(name: str) -> bool:
+def _is_visible(name: str) -> bool:
     """Return whether a path inside a data set belongs to it; names that begin with . or _ do not."""
-    return name.lower().endswith(PARQUET) and not any(part[:1] in "._" for part in name.split("/") if part)
+    return not any(part[:1] in "._" for part in name.split("/") if part)
 
 
 @contextmanager

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from nutime.cli.shared import writable_folder
+
 RESULTS = Path("results/benchmark/results.jsonl")
 LABELLING = Path("results/labelling/active_labelling.json")
 SCALING = Path("results/speed/classify_cpu.csv")
@@ -20,7 +22,9 @@ def report(
             help=f"Files of results; {RESULTS}, with {LABELLING} and {SCALING} if they exist, unless given.",
         ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the page.")] = Path("results/benchmark"),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for the page.", callback=writable_folder)
+    ] = Path("results/benchmark"),
 ) -> None:
     """Write results as one HTML page and as Markdown, beside the tables of the paper.
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nutime.cli.shared import writable_folder
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -19,7 +21,9 @@ _SETS = ("GunPoint", "ArrowHead", "OSULeaf", "PickupGestureWiimoteZ", "BasicMoti
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the picture.")] = Path("demo-output"),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for the picture.", callback=writable_folder)
+    ] = Path("demo-output"),
 ) -> None:
     """Embed sets bundled with aeon, classify them with the encoder frozen, and draw both.
 

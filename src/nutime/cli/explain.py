@@ -54,6 +54,7 @@ def explain(
     from nutime.estimators import storage
     from nutime.figures import style
     from nutime.figures.contribution import MAX_PANELS, draw_contributions
+    from nutime.recordings.tables import joined_times
 
     given = Chunk.joined(Source(source, read, "test", keep_missing=True).opened()[1])
     data = given._replace(data=read_input(given.data))
@@ -83,7 +84,7 @@ def explain(
             if figure:
                 panels += explained
             report(done, len(chosen))
-    columns = {name: np.concatenate([table[name] for table in tables]) for name in columns}
+    columns = {name: joined_times([table[name] for table in tables]) for name in columns}
     write_results(out, columns)  # at once, so that all times are written alike
     page = [
         summaries.input_line(source, Extent.of([data.series[series] for series in chosen])),

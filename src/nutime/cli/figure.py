@@ -11,6 +11,7 @@ import typer
 
 from nutime.cli.bench_report import RESULTS
 from nutime.cli.options import SHIPPED, DataDir, Weights
+from nutime.cli.shared import writable_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +38,7 @@ class Selection(StrEnum):
     PAPER = "paper"
 
 
-Output = Annotated[Path, typer.Option("--out", "-o", help="Folder for the two files.")]
+Output = Annotated[Path, typer.Option("--out", "-o", help="Folder for the two files.", callback=writable_folder)]
 Sets = Annotated[list[str] | None, typer.Option("--set", metavar="SET", help="Archive set; may be repeated.")]
 Results = Annotated[Path, typer.Option(help="What `nutime bench run` wrote.")]
 Protocol = Annotated[str, typer.Option(help="Protocol whose results are compared.")]

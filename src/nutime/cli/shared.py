@@ -36,6 +36,14 @@ def check_outputs(
         check_folder(figure)
 
 
+def writable_folder(folder: Path) -> Path:
+    """Return the folder of an option; refuse one that cannot be written, before any work is done."""
+    from nutime.batch.results import check_folder
+
+    check_folder(folder)
+    return folder
+
+
 def check_model(folder: str) -> None:
     """Refuse a folder that is not a saved estimator, before any work is done."""
     if not Path(folder, "estimator.json").is_file():

@@ -51,9 +51,12 @@ def impute(
     levels = _parse_levels(quantiles)
     check_outputs(out, as_json, read, source)
     data, channels = _read(source, read)
-    name, count = Counter(data.feature_names or channels).most_common(1)[0]
+    own = ["id", "label", "time", *(["quantile"] if levels else [])]
+    name, count = Counter([*own, *(data.feature_names or channels)]).most_common(1)[0]
     if count > 1:
-        raise ValueError(f"{source}: has {count} columns named {name!r}; rename all but one")
+        raise ValueError(
+            f"{source}: the results would have {count} columns named {name!r}; rename those of the input"
+        )
 
     import numpy as np
 
@@ -119,6 +122,7 @@ def forecast(
     from nutime.data.timeline import next_times
     from nutime.figures import style
     from nutime.figures.forecast import MAX_PANELS, draw_forecasts
+    from nutime.recordings.tables import joined_times
     from nutime.values import observed_end
 
     n_series = len(data.series)
@@ -135,7 +139,7 @@ def forecast(
         for identity, times, values in zip(ids, data.times, data.series, strict=True):
             with errors_about(f"{source}: series {identity}"):
                 future.append(np.tile(next_times(times[: observed_end(values)], horizon), len(channels)))
-        columns["time"] = np.concatenate(future)
+        columns["time"] = joined_times(future)
     encoder = load_encoder(weights, device)
     parts = []
     with progress_bars() as new_bar, errors_about(source):
@@ -188,6 +192,7 @@ def _table(data: SeriesSet, channels: list[str], series: list[Array]) -> Results
     import numpy as np
 
     from nutime.batch.source import input_columns
+    from nutime.recordings.tables import joined_times
 
     lengths = [values.shape[1] for values in series]
     repeated = input_columns(data)
@@ -198,5 +203,5 @@ def _table(data: SeriesSet, channels: list[str], series: list[Array]) -> Results
         repeated = {"id": np.array([str(index) for index in range(len(series))]), **repeated}
     columns = {name: np.repeat(column, lengths) for name, column in repeated.items()}
     if data.times is not None:
-        columns["time"] = np.concatenate(data.times)
+        columns["time"] = joined_times(data.times)
     return {**columns, **dict(zip(channels, np.concatenate(series, 1), strict=True))}

@@ -11,7 +11,7 @@ None of these libraries is imported; their objects are recognised by their attri
   repeats, or a column named id, series or series_id) are one series; without ids the frame is a single recording.
 
 Each frame of a list or a dict, and each group of a ``groupby``, is one series with time along its rows. Of an
-xarray object the names of the dimensions decide (:data:`DIMENSIONS`).
+xarray object, also in a list or a dict, the names of the dimensions decide (:data:`DIMENSIONS`).
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ def as_array(values: Any) -> NDArray[Any]:
         return np.ma.filled(values.astype(np.float64), np.nan)
     if hasattr(values, "detach"):  # a tensor; torch itself is not needed here
         values = values.detach().cpu()
+        values = values.float() if str(values.dtype) == "torch.bfloat16" else values  # unknown to numpy
     array = np.asarray(values)
     if array.dtype == object and hasattr(values, "iloc") and all(map(is_numeric, np.ravel(values.dtypes))):
         return np.asarray(values.to_numpy(np.float64, na_value=np.nan))
@@ -143,15 +144,15 @@ def read_frame(frame: Any, freq: str | float | None = None) -> RawSeries:
 
 
 def read_recordings(items: Iterable[Any], ids: list[str] | None, freq: str | float | None = None) -> RawSeries:
-    """Return one series per item, each a frame with time along its rows or an array-like of values."""
+    """Return one series per item: a frame with time along its rows, an xarray object or an array-like."""
     raw = RawSeries([], ids=ids)
     values: list[Any] = []
     times: list[Times] = []
     own_ids: list[str] = []
     named: dict[bool, int] = {}  # the last series with names of channels, and the last without
     for index, item in enumerate(items):
-        named[is_frame(item)] = index
-        if not is_frame(item) and not has_time_index(item):
+        if not (is_frame(item) or is_xarray(item) or has_time_index(item)):
+            named[False] = index
             values.append(item)
             continue
         try:
@@ -160,6 +161,7 @@ def read_recordings(items: Iterable[Any], ids: list[str] | None, freq: str | flo
                 one.values = [one.values[0][name_order(raw.channel_names, one.channel_names, "columns")]]
         except ValueError as error:
             raise ValueError(f"series {index}: {error}") from None
+        named[one.channel_names is not None] = index
         if not values:
             raw.channel_names = one.channel_names
         values.append(one.values[0])
@@ -220,7 +222,7 @@ def _without(frame: Any, names: list[str | int]) -> Any:
     return frame.drop(columns=present) if hasattr(frame, "iloc") else frame.drop(present)
 
 
-def read_xarray(X: Any, freq: str | float | None = None) -> RawSeries:
+def read_xarray(X: Any, freq: str | float | None = None, report: TimeReport | None = None) -> RawSeries:
     """Return the series of a DataArray or Dataset by the names of its dimensions."""
     if hasattr(X, "data_vars"):
         if not X.data_vars:
@@ -254,6 +256,7 @@ def read_xarray(X: Any, freq: str | float | None = None) -> RawSeries:
         list(values),
         channel_names=None if channels is None else [str(name) for name in channels],
         ids=None if cases is None else [str(name) for name in cases],
+        report=report or TimeReport(),
     )
     if time is not None:
         _put_on_grid(raw, [time] * len(values), freq)
@@ -464,11 +467,24 @@ def _read_long(table: _Table, freq: str | float | None) -> RawSeries:
 
 
 def _read_recording(frame: Any, freq: str | float | None, report: TimeReport) -> RawSeries:
-    """Read a frame that is a single series."""
+    """Read a frame or an xarray object that is a single series."""
+    if is_xarray(frame):
+        raw = read_xarray(frame, freq, report)
+        if len(raw.values) != 1:
+            raise ValueError(
+                f"holds {len(raw.values)} series; give it itself instead of a list, or one per series"
+            )
+        return raw
     if has_time_index(frame):
         grid, values = _on_grid(_index_times(frame.index, report), as_array(frame)[None], freq, report)
         return RawSeries([values], times=[grid])
     table = _Table(frame)
+    first_times = table.first_times()
+    if first_times is not None and are_points(table.value_names, first_times):
+        raise ValueError(
+            f"columns {quoted(list(map(str, table.value_names)))} beside dates are read as points; "
+            "give one row per point, or rename the columns if they are channels"
+        )
     names, values = table.channels()
     ids = table.ids()
     if ids and len(set(ids)) > 1:

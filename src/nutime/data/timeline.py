@@ -270,6 +270,11 @@ def next_times(times: Times, count: int) -> Times:
     return np.asarray(times[-1] + (elapsed if times.dtype.kind == "f" else np.round(elapsed).astype(np.int64)))
 
 
+def in_seconds(times: Times) -> Times:
+    """Return durations as numbers of seconds, other times as they are."""
+    return times / np.timedelta64(1, "s") if times.dtype.kind == "m" else times
+
+
 def _filled(times: Times, places: NDArray[np.intp]) -> Times:
     """Return the times at every place: those of the samples as they are, and equal steps between them."""
     is_float = times.dtype.kind == "f"

@@ -220,9 +220,7 @@ def _check_labels(y: Any, n_series: int) -> NDArray[Any]:
     if y is None:
         raise ValueError("a classifier requires y to be passed, but the target y is None")
     if isinstance(y, list | tuple):
-        given = [label for label, known in zip(y, is_labelled(np.fromiter(y, object)), strict=True) if known]
-        if len({isinstance(label, str) for label in given}) == 2:
-            raise ValueError(f"y mixes text with {_type_names(given)}; expected labels of one type")
+        refuse_mixed("y", np.fromiter(y, object))
     labels = _as_labels(y, n_series)
     known = labels[is_labelled(labels)]
     if not len(known):
@@ -231,6 +229,13 @@ def _check_labels(y: Any, n_series: int) -> NDArray[Any]:
     if known.dtype != object:
         check_classification_targets(known)
     return labels
+
+
+def refuse_mixed(name: str, labels: NDArray[np.object_]) -> None:
+    """Refuse text beside labels of another type, of which numpy would make text."""
+    given = labels[is_labelled(labels)]
+    if len({isinstance(label, str) for label in given}) == 2:
+        raise ValueError(f"{name} mixes text with {_type_names(given)}; expected labels of one type")
 
 
 def _as_labels(y: Any, n_series: int) -> NDArray[Any]:

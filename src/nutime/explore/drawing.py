@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from nutime.data.series import Array
-from nutime.data.timeline import Times
+from nutime.data.timeline import Times, in_seconds
 from nutime.explore.state import Analysis
 
 PALETTE = (
@@ -127,7 +127,7 @@ def series_figure(
     """
     low, high = padded_range(values)
     has_times = times is not None and len(times) > 1
-    axis = plot_times(times) if times is not None and has_times else np.arange(len(values))
+    axis = in_seconds(times) if times is not None and has_times else np.arange(len(values))
     edges: Callable[[Any], Any] = partial(_between, axis) if has_times else np.asarray
     figure = plain_figure(
         margin={"l": 56, "r": 8, "t": 8, "b": 36},
@@ -176,11 +176,6 @@ def series_figure(
         hovertemplate="%{y:.6g}<extra></extra>",
     )
     return figure
-
-
-def plot_times(times: Times) -> Times:
-    """Return times that Plotly can draw: time spans as seconds."""
-    return times / np.timedelta64(1, "s") if times.dtype.kind == "m" else times
 
 
 def sparkline(values: Array, behind: Array) -> str:

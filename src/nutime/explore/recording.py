@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.series import SeriesSet
+from nutime.data.timeline import in_seconds
 from nutime.encoder import NuTime
-from nutime.explore.drawing import plot_times
 from nutime.recordings.scanner import Interval, NuTimeScanner
 from nutime.recordings.search import Match, find
 from nutime.recordings.segmenter import NuTimeSegmenter, Segment
@@ -49,7 +49,7 @@ class RecordingAnalysis:
         self.values = self._given.series[0]
         channels, length = self.values.shape
         self.channel_names: Sequence[str] = recording.channel_names or [f"channel {c}" for c in range(channels)]
-        self.axis: NDArray[Any] = np.arange(length) if recording.times is None else plot_times(recording.times[0])
+        self.axis: NDArray[Any] = np.arange(length) if recording.times is None else in_seconds(recording.times[0])
         self.n_missing = int(np.isnan(recording.series[0]).sum())
         self.segments: list[Segment] | None = None
         self.scores: Float64 | None = None

@@ -42,6 +42,7 @@ from nutime.data.timeline import TimeReport, Times, as_dates, parse_times
 from nutime.documents import one_line
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
+from nutime.estimators.classifier import refuse_mixed
 from nutime.estimators.storage import DAMAGE, check_names, decode_labels, encode_labels
 from nutime.finetune.linear import LinearProbe
 from nutime.recordings.folders import read_folder, write_folder
@@ -160,6 +161,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         given = read_recordings(X)
         self.n_channels_in_, self.channel_names_in_ = len(given.series[0]), given.channel_names
         rows = list(_read_intervals(intervals, given))
+        refuse_mixed("the label of intervals", np.fromiter((row.label for row in rows), object))
         labelled = [row for row in rows if is_labelled([row.label])[0]]
         if not labelled:
             raise ValueError("no interval has a label")

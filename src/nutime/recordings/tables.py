@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.series import SeriesSet
-from nutime.data.timeline import Times
+from nutime.data.timeline import Times, in_seconds
 
 
 def interval_columns(
@@ -21,16 +21,18 @@ def interval_columns(
     }
     if given.times is not None:
         for name in ("start_time", "end_time"):
-            columns[name] = _time_column([getattr(row, name) for row in intervals], given.times)
+            found = [np.array([getattr(row, name)]) for row in intervals]
+            columns[name] = joined_times(
+                [*(times[:0] for times in given.times), *found]
+            )  # of one type in all files
     return columns
 
 
-def _time_column(cells: Sequence[Any], times: Sequence[Times]) -> NDArray[Any]:
-    """Return times in the type common to all recordings, as text where some are dates and others numbers."""
-    kinds = {time.dtype.kind if time.dtype.kind in "mM" else "number" for time in times}
-    if len(kinds) > 1:
-        return np.array([time_texts(np.array([cell]))[0] for cell in cells], np.str_)
-    return np.array(cells, np.result_type(*(time.dtype for time in times)))
+def joined_times(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return parts of a column as one; if it is one of times, as text where some are dates and others numbers."""
+    if len({part.dtype.kind if part.dtype.kind in "mM" else "" for part in parts}) > 1:
+        parts = [np.array(time_texts(part), np.str_) for part in parts]
+    return np.concatenate(parts)
 
 
 def table_rows(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
@@ -40,5 +42,7 @@ def table_rows(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
 
 
 def time_texts(times: Times) -> list[str]:
-    """Return times as text, without fractions of a second where all are zero."""
+    """Return times as text, durations in seconds, dates without fractions of a second where all are zero."""
+    if times.dtype.kind == "m":
+        return [f"{seconds} s" for seconds in in_seconds(times).tolist()]
     return [text.replace("T", " ").removesuffix(".000000") for text in times.astype(str).tolist()]

@@ -24,7 +24,7 @@ import numpy as np
 
 from nutime.data.archives import ARCHIVE, EXTENSIONS, find_set, load_dataset, sublist
 from nutime.data.corpus.store import CORPUS_INDEX, Corpus, CorpusSource, PathLike
-from nutime.data.formats.arrays import array_names, read_npz
+from nutime.data.formats.arrays import LABELS, array_names, read_npz
 from nutime.data.formats.read import FORMATS, TABLES, is_many, is_series_file, read_records, series_suffix
 from nutime.data.formats.source import InputFile, ReadOptions
 from nutime.data.series import Array
@@ -193,7 +193,7 @@ def _of_file(path: Path, home: PurePosixPath, options: ReadOptions) -> Iterator[
         read = partial(_read_array, path, array.removeprefix("X_"))
         yield SourceSplit(name, f"{place}[{array}]", held_out or array != "X_train", read)
     if not sets:
-        undivided = "X" in arrays and "y" in arrays and own in _EVALUATED
+        undivided = own in _EVALUATED and not set(LABELS).isdisjoint(arrays)
         yield SourceSplit(name, place, held_out or undivided, partial(_read_array, path, None))
 
 

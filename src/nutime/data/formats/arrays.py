@@ -27,6 +27,8 @@ _npy: Any = npy_format  # an untyped module
 
 _SERIES_KEY = re.compile(r"X(_\w+)?")
 _LABELS_OR_IDS_KEY = re.compile(r"(y|ids)(_\w+)?")
+#: Names of arrays with labels and with ids; all but the first of each may also name something else.
+LABELS, _IDS = ("y", "labels", "label"), ("ids", "id")
 _MAX_HEADER = 2**10  # bytes; a header may claim 4 GiB, and numpy needs seconds to parse one of 9000 blanks
 _MAX_NAME = 2**9
 _TORCH_MAGIC = 0x1950A86A20F9469CFC6C  # begins a file of the older torch format
@@ -53,16 +55,21 @@ def read_npy(source: InputFile) -> Iterator[Record]:
 
 
 def read_npz(source: InputFile) -> Iterator[Record]:
-    """Arrays ``X``, ``y`` and ``ids``, or ``X_train``, ``y_train``, ``X_test``, ``y_test``, or a single array.
+    """Arrays ``X``, ``y`` and ``ids``, or ``X_train``, ``y_train``, ``X_test``, ``y_test``.
 
-    Any other ``X_*`` with its ``y_*`` and ``ids_*`` is a set of series as well. Without a split all sets are read,
-    in the order of the file.
+    Any other ``X_*`` with its ``y_*`` and ``ids_*`` is a set of series as well, and so is an array of another name
+    that is alone, apart from labels and ids. Without a split all sets are read, in the order of the file.
+    ``labels``, ``label`` and ``id`` mean the same as ``y`` and ``ids`` if they have one cell per series.
     """
     with source.decoding(), zipfile.ZipFile(source.path) as archive:
-        names = array_names(archive)
-        for name in _series_arrays(source, names):
+        sets = _series_arrays(source, archive)
+        ids = [_partner(source, archive, _IDS, name) for name in sets]
+        if None in ids and (present := next(filter(None, ids), None)):
+            missing = f"ids{_suffix(sets[ids.index(None)])}"
+            raise source.error(f"has {present} but no {missing}; give the ids of all series")
+        for name, key in zip(sets, ids, strict=True):
             X, y = read_set(source, archive, name)
-            yield from _records(source, name, X, y, _read_ids(source, archive, name, len(X)))
+            yield from _records(source, name, X, y, _read_ids(source, archive, key, len(X)) if key else None)
 
 
 def array_names(archive: zipfile.ZipFile) -> list[str]:
@@ -72,20 +79,14 @@ def array_names(archive: zipfile.ZipFile) -> list[str]:
 
 def read_set(source: InputFile, archive: zipfile.ZipFile, name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """Return an array of series of an ``.npz`` file, and its labels if there are any."""
-    labels = _partner("y", name)
+    labels = _partner(source, archive, LABELS, name)
     X = _unpack(source, archive, name)
-    y = _unpack(source, archive, labels) if labels in array_names(archive) else None
+    y = None if labels is None else _unpack(source, archive, labels)
     _check(source, name, X, y)
     return X, y
 
 
-def _read_ids(source: InputFile, archive: zipfile.ZipFile, name: str, count: int) -> NDArray[Any] | None:
-    """Return the ids of an array of series if there are any."""
-    key, names = _partner("ids", name), array_names(archive)
-    if key not in names:
-        if others := [other for other in names if other.startswith("ids")]:
-            raise source.error(f"has {others[0]} but no {key}; give the ids of all series")
-        return None
+def _read_ids(source: InputFile, archive: zipfile.ZipFile, key: str, count: int) -> NDArray[Any]:
     ids = _unpack(source, archive, key)
     if ids.shape != (count,) or ids.dtype.kind not in "iuU":
         raise source.error(f"{key}: has dtype {ids.dtype}, shape {ids.shape}; expected {count} texts or integers")
@@ -94,18 +95,31 @@ def _read_ids(source: InputFile, archive: zipfile.ZipFile, name: str, count: int
     return ids
 
 
-def _partner(kind: str, name: str) -> str:
-    """Return the name of the array with the labels or ids of an array of series."""
-    return kind + name.removeprefix("X")
+def _partner(source: InputFile, archive: zipfile.ZipFile, kinds: tuple[str, ...], name: str) -> str | None:
+    """Return the name of the array with the labels or ids of an array of series, None without one."""
+    names, suffix = array_names(archive), _suffix(name)
+    surely, *perhaps = (kind + suffix for kind in kinds)
+    if surely in names:
+        return surely
+    count = _shape(source, archive, name)[:1]
+    return next((key for key in perhaps if key in names and _shape(source, archive, key) == count), None)
 
 
-def _series_arrays(source: InputFile, names: list[str]) -> list[str]:
-    sets = [name for name in names if _SERIES_KEY.fullmatch(name)] or (names if len(names) == 1 else [])
+def _suffix(name: str) -> str:
+    return name[1:] if _SERIES_KEY.fullmatch(name) else ""
+
+
+def _series_arrays(source: InputFile, archive: zipfile.ZipFile) -> list[str]:
+    names = array_names(archive)
+    sets = [name for name in names if _SERIES_KEY.fullmatch(name)]
+    rest = [name for name in names if name not in (*LABELS, *_IDS)]
+    sets = sets or (rest if len(rest) == 1 else [])
     if not sets:
         raise source.error(f"expected an array X, X_train or X_test, found only {quote(', '.join(names))}")
-    known = {*sets, *(_partner(kind, name) for name in sets for kind in ("y", "ids"))}
+    known = {*sets, *(_partner(source, archive, kinds, name) for name in sets for kinds in (LABELS, _IDS))}
     others = [name for name in names if name not in known]
-    own = f"the labels of {sets[0]} are named {_partner('y', sets[0])}, its ids {_partner('ids', sets[0])}"
+    suffix = _suffix(sets[0])
+    own = f"the labels of {sets[0]} are named y{suffix}, its ids ids{suffix}"
     if stray := next(filter(_LABELS_OR_IDS_KEY.fullmatch, others), None):
         raise source.error(f"{stray}: has no array of series of this name; {own}")
     if others:
@@ -118,15 +132,25 @@ def _series_arrays(source: InputFile, names: list[str]) -> list[str]:
 
 
 def _unpack(source: InputFile, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    source.check_expansion(sum(member.file_size for member in archive.infolist()))
-    with archive.open(f"{name}.npy") as member:
-        head = io.BytesIO(member.read(_MAX_HEADER))
-        _header(source, name, head, archive.getinfo(f"{name}.npy").file_size)
+    _header(source, name, _head(source, archive, name), archive.getinfo(f"{name}.npy").file_size)
     with archive.open(f"{name}.npy") as member:
         array: NDArray[Any] = _npy.read_array(member, allow_pickle=False)
         if member.read(1):  # zipfile compares the checksum only at the end
             raise source.error(f"{name}: is longer than its header says")
     return array
+
+
+def _head(source: InputFile, archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    source.check_expansion(sum(member.file_size for member in archive.infolist()))
+    with archive.open(f"{name}.npy") as member:
+        return io.BytesIO(member.read(_MAX_HEADER))
+
+
+def _shape(source: InputFile, archive: zipfile.ZipFile, name: str) -> tuple[int, ...]:
+    """Return the shape in the header of an array; the array may have another."""
+    head = _head(source, archive, name)
+    shape: tuple[int, ...] = _NPY_HEADERS[_npy.read_magic(head)](head)[0]
+    return shape
 
 
 def _header(
