@@ -227,3 +227,18 @@ def test_a_search_of_another_scale_or_a_damaged_index_is_refused(tmp_path):
     (folder / "index.safetensors").write_bytes(b"damaged")
     with pytest.raises(ValueError, match="its checksum differs"):
         nutime.RecordingIndex.load(folder)
+
+
+def test_points_at_another_step_of_time_are_not_compared():
+    times = pd.date_range("2026-01-01", periods=600, freq="5min")
+    frame = pd.DataFrame({"load": walk(600, 0)[0]}, index=times)
+    slower = frame.iloc[::3]
+    message = "the query has a point every 900 s, the recording has one every 300 s; bring both to one step"
+    for recordings in (frame, nutime.RecordingIndex.build(frame, 30, encoder=None)):
+        with pytest.raises(ValueError, match=message):
+            nutime.find(recordings, slower.iloc[10:40])
+    with pytest.raises(ValueError, match="recording 1 has a point every 900 s, recording 0 has one every 300 s"):
+        nutime.find({"a": frame, "b": slower}, frame.iloc[10:40])
+    assert nutime.find(frame, slower["load"].to_numpy()[10:40], k=1)[0].distance > 0  # an array has no times
+    jitter = frame.set_axis(times + pd.to_timedelta(np.random.default_rng(0).integers(0, 9, 600), unit="s"))
+    assert nutime.find(frame, jitter.iloc[10:40], k=1)[0].start == 10

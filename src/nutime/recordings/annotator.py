@@ -49,7 +49,9 @@ from nutime.recordings.windows import (
     MIN_WINDOW,
     Float64,
     Indices,
+    Step,
     add_windows,
+    check_step,
     cut_windows,
     embed_windows,
     embedded_size,
@@ -57,6 +59,7 @@ from nutime.recordings.windows import (
     moments,
     read_recording,
     read_recordings,
+    step_of,
     times_of,
 )
 
@@ -128,6 +131,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
     mean_: Float64
     scale_: Float64
     probe_: LinearProbe
+    _step: Step | None
     _novelty: _Novelty | None
 
     def __init__(
@@ -159,6 +163,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         """
         given = read_recordings(X)
         self.n_channels_in_, self.channel_names_in_ = len(given.series[0]), given.channel_names
+        self._step = step_of(given)
         rows = list(_read_intervals(intervals, given))
         labelled = [row for row in rows if is_labelled([row.label])[0]]
         if not labelled:
@@ -219,6 +224,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
             "classes": encode_labels(self.classes_),
             "fitted": {name: getattr(self, name) for name in _FITTED},
             "threshold": None if self._novelty is None else self._novelty.threshold,
+            "step": self._step,
         }
         return write_folder(folder, "annotator", document, arrays, self.encoder_)
 
@@ -246,6 +252,10 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         check_number("penalty_", self.penalty_, "[0, inf)")
         check_number("n_channels_in_", channels, "[1, inf)", integer=True)
         check_names(self.channel_names_in_, channels)
+        step = document.get("step")  # absent in annotators of older versions
+        self._step = None if step is None else Step(*step)
+        if self._step is not None:
+            check_number("step", self._step.size, "(0, inf)")
         probe = {"probe.mean": "d", "probe.scale": "d", "probe.coef": "cd", "probe.intercept": "c"}
         shapes = {"mean": "ho", "scale": "ho", **probe}
         threshold = document["threshold"]
@@ -264,6 +274,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any) -> SeriesSet:
         check_is_fitted(self, "probe_")
         given = read_recording(X, self.channel_names_in_)
+        check_step(step_of(given), self._step, "the recording", "the training had")
         channels, length = given.series[0].shape
         if channels != self.n_channels_in_:
             raise ValueError(

@@ -30,7 +30,7 @@ from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
 from nutime.estimators.storage import DAMAGE, check_names
 from nutime.recordings.folders import read_folder, write_folder
-from nutime.recordings.search import Match, Stretch, best_matches, check_scale
+from nutime.recordings.search import Match, Stretch, best_matches, check_scale, read_query
 from nutime.recordings.windows import (
     MIN_WINDOW,
     Indices,
@@ -39,7 +39,6 @@ from nutime.recordings.windows import (
     embed_windows,
     embedded_size,
     moments,
-    read_recording,
     read_recordings,
 )
 
@@ -126,7 +125,7 @@ class RecordingIndex:
         check_number("k", k, "[1, inf)", integer=True)
         check_number("n_candidates", n_candidates, "[1, inf)", integer=True)
         given = self.recordings
-        values = read_recording(query, given.channel_names).series[0]
+        values = read_query(query, given)
         stretch = Stretch.of(values, self._moments[1], self.scale)
         level = min(self._levels, key=lambda level: abs(np.log(level.size / stretch.size)))
         if not 1 / _MAX_RATIO <= level.size / stretch.size <= _MAX_RATIO:

@@ -27,11 +27,13 @@ from nutime.recordings.windows import (
     ROUNDING,
     Float64,
     Indices,
+    check_step,
     interval_times,
     mean_and_deviation,
     moments,
     read_recording,
     read_recordings,
+    step_of,
     times_of,
 )
 
@@ -75,10 +77,17 @@ def find(recordings: Any, query: Any, k: int = 10, *, scale: str = "keep") -> li
         return recordings.search(query, k, scale=scale)  # type: ignore[no-any-return]
     check_number("k", k, "[1, inf)", integer=True)
     given = read_recordings(recordings)
-    values = read_recording(query, given.channel_names).series[0]
+    values = read_query(query, given)
     stretch = Stretch.of(values, moments(given.series)[1], scale)
     starts = [np.arange(0, recording.shape[1] - stretch.size + 1, stretch.size) for recording in given.series]
     return best_matches(given, stretch, starts, k)
+
+
+def read_query(query: Any, given: SeriesSet) -> Float64:
+    """Return the values of a query for recordings, with their channels and at their step."""
+    read = read_recording(query, given.channel_names)
+    check_step(step_of(read), step_of(given), "the query", "the recording has")
+    return read.series[0]
 
 
 def check_scale(scale: Any) -> None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +30,19 @@ _POOL = "upper"
 _MAX_POINTS = 2**20
 #: Standard deviation, relative to the values, up to which it is rounding, and they are constant.
 ROUNDING = 1e-15
+#: Recordings whose steps differ by more are not compared point by point.
+_MAX_STEP_RATIO = 1.1
 _log = logging.getLogger("nutime")
+
+
+class Step(NamedTuple):
+    """The time from one point to the next: in seconds of dates and durations, else in the unit of the times."""
+
+    size: float
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.size:g} {self.unit}".rstrip()
 
 
 def open_recordings(X: Any, channel_names: Sequence[str] | None = None) -> SeriesSet:
@@ -67,6 +79,9 @@ def open_recordings(X: Any, channel_names: Sequence[str] | None = None) -> Serie
             raise ValueError(
                 f"recording {index} has {len(recording)} channel(s), recording 0 has {len(values[0])}"
             )
+    step = step_of(given)
+    for index in range(1, len(values)):
+        check_step(step_of(given, index), step, f"recording {index}", "recording 0 has")
     return align(replace(given, series=values), channel_names=channel_names)
 
 
@@ -93,6 +108,28 @@ def read_recording(X: Any, channel_names: Sequence[str] | None = None) -> Series
 def times_of(given: SeriesSet, index: int = 0) -> Times | None:
     """Return the time of each point of a recording, None if it has no times."""
     return None if given.times is None else given.times[index]
+
+
+def step_of(given: SeriesSet, index: int = 0) -> Step | None:
+    """Return the usual step of a recording, None if it has no times."""
+    times = times_of(given, index)
+    if times is None or len(times) < 2:
+        return None
+    steps = np.diff(times)
+    if steps.dtype.kind == "m":
+        return Step(float(np.median(steps / np.timedelta64(1, "s"))), "s")
+    return Step(float(np.median(steps)), "")
+
+
+def check_step(step: Step | None, known: Step | None, name: str, known_name: str) -> None:
+    """Raise ValueError if the points of two recordings, compared one by one, are not as far apart in time."""
+    if step is None or known is None or step.unit != known.unit:
+        return
+    if max(step.size, known.size) > _MAX_STEP_RATIO * min(step.size, known.size):
+        raise ValueError(
+            f"{name} has a point every {step}, {known_name} one every {known}; bring both to one step "
+            "(frame.resample, --freq), or give arrays without times"
+        )
 
 
 def interval_times(times: Times | None, start: int, end: int) -> tuple[Any, Any]:
