@@ -184,12 +184,18 @@ def test_durations_are_times_of_a_recording_that_has_durations():
         ([("a", 0, 400, None)], "no interval has a label"),
         ([("a", 0, 10, "sine")], "no window of 16 points is within 'sine'"),
         (pd.DataFrame({"recording": ["a"], "start": [0], "stop": [4], "label": ["x"]}), "no column 'end'"),
+        ([("a", 0, 400, "1"), ("a", 400, 800, 1)], "the labels mix text and other types"),
     ],
 )
 def test_intervals_that_cannot_be_understood_are_refused_in_one_line(rows, message, encoder):
     with pytest.raises(ValueError, match=message) as error:
         NuTimeAnnotator(encoder=encoder).fit(TRAINING, rows)
     assert "\n" not in str(error.value)
+
+
+def test_a_number_of_windows_below_one_is_refused(encoder):
+    with pytest.raises(ValueError, match="max_windows must be"):
+        NuTimeAnnotator(encoder=encoder, max_windows=0).fit(TRAINING, ROWS)
 
 
 def test_several_recordings_are_refused_where_one_is_read(annotator):

@@ -197,6 +197,8 @@ def test_what_cannot_be_scanned_is_refused_in_one_line():
             scanner.predict(recording)
     with pytest.raises(ValueError, match="false_alarm_rate"):
         NuTimeScanner(encoder=None, false_alarm_rate=1.5).fit(normal(1000, 0))
+    with pytest.raises(ValueError, match="max_windows must be"):
+        NuTimeScanner(encoder=None, max_windows=0).fit(normal(1000, 0))
     with pytest.raises(ValueError, match="at least 128 points"):
         NuTimeScanner(encoder=None).fit(normal(100, 0))
 

@@ -161,6 +161,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
                 the times of the first and the last point. What no interval contains, or an interval with a missing
                 label, is none of the labels.
         """
+        check_number("max_windows", self.max_windows, "[1, inf)", integer=True)
         given = read_recordings(X)
         self.n_channels_in_, self.channel_names_in_ = len(given.series[0]), given.channel_names
         self._step = step_of(given)
@@ -168,6 +169,8 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         labelled = [row for row in rows if is_labelled([row.label])[0]]
         if not labelled:
             raise ValueError("no interval has a label")
+        if len({isinstance(row.label, str) for row in labelled}) == 2:
+            raise ValueError("the labels mix text and other types; expected labels of one type")
         self.classes_ = np.unique(np.array([row.label for row in labelled]))
         targets = [np.full(values.shape[1], len(self.classes_)) for values in given.series]
         for row in labelled:

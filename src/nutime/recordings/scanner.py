@@ -178,6 +178,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
     def _fit_reference(self, X: Any) -> Float64:
         """Keep the windows of ``X``; return the score of its points, each stretch compared with the others."""
         check_number("false_alarm_rate", self.false_alarm_rate, "(0, 1)")
+        check_number("max_windows", self.max_windows, f"[{_MIN_WINDOWS}, inf)", integer=True)
         given = open_recording(X)
         missing = ~np.isfinite(given.series[0].astype(np.float64))
         given = read_recordings(given)

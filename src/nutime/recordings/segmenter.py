@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import StandardScaler
 
+from nutime.checks import check_number
 from nutime.data.timeline import Times
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
@@ -121,6 +122,8 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the change points of ``X``, ``(length,)`` or ``(channels, length)``; ``y`` is ignored."""
+        check_number("penalty", self.penalty, "[0, inf)")
+        check_number("n_windows", self.n_windows, "[2, inf)", integer=True)
         given = open_recording(X)
         self.times_ = times_of(given)
         missing = np.asarray(np.isnan(given.series[0].astype(np.float64)).all(0))
