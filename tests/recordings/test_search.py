@@ -242,3 +242,23 @@ def test_points_at_another_step_of_time_are_not_compared():
     assert nutime.find(frame, slower["load"].to_numpy()[10:40], k=1)[0].distance > 0  # an array has no times
     jitter = frame.set_axis(times + pd.to_timedelta(np.random.default_rng(0).integers(0, 9, 600), unit="s"))
     assert nutime.find(frame, jitter.iloc[10:40], k=1)[0].start == 10
+
+
+@pytest.mark.parametrize("indexed", ["no", "built", "loaded"])
+def test_what_is_interpolated_over_a_gap_is_no_match(tmp_path, indexed):
+    values = walk(600, 0)[0]
+    values[300:] += 500
+    values[250:350] = np.nan
+    values[100:104] = np.nan  # short: interpolated
+    ramp = np.linspace(values[249], values[350], 101)[30:60]  # as the gap is filled
+    recordings = values
+    if indexed != "no":
+        recordings = nutime.RecordingIndex.build(values, 30, encoder=None)
+    if indexed == "loaded":
+        recordings = nutime.RecordingIndex.load(recordings.save(tmp_path / "index"))
+    found = nutime.find(recordings, ramp, k=5)
+    assert found
+    assert not any(match.start < 335 and match.end > 265 for match in found)
+    assert nutime.find(recordings, values[104:134], k=1)[0].start == 104
+    if indexed != "no":  # no candidate is wasted on a window within the gap
+        assert recordings.search(ramp, 1, n_candidates=1)

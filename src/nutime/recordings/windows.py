@@ -173,6 +173,11 @@ def _fill(values: NDArray[Any]) -> Float64:
     return as_series([array])[0].astype(np.float64, copy=False)
 
 
+def missing_points(recording: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which points of a recording that is not filled are missing in all channels."""
+    return np.asarray(np.isnan(recording.astype(np.float64)).all(0))
+
+
 def standardise(recording: Array) -> Float64:
     """Bring every channel to mean 0 and standard deviation 1; windows keep their scale within the recording."""
     mean, scale = moments([recording])
