@@ -338,9 +338,10 @@ def test_series_with_different_numbers_of_channels_are_refused():
         ([np.ones((2, 3, 4))], "series 0: has 3 dimension(s)"),
         ([1.0, 2.0], "series 0: has 0 dimension(s)"),
         (np.ones((2, 3, 4, 5)), "got 4 dimension(s)"),
-        (3.0, "got 0 dimension(s)"),
-        ("GunPoint", "got 0 dimension(s)"),
-        (None, "got 0 dimension(s)"),
+        (3.0, "got float: "),
+        ("GunPoint", "got str: "),
+        (None, "got NoneType: "),
+        (iter([np.ones(5)]), "got list_iterator: "),
     ],
     ids=repr,
 )

@@ -199,6 +199,10 @@ def test_a_single_series_outside_a_list_is_refused(estimator):
     assert "X.reshape(1, -1)" in message
 
 
+def test_what_is_no_data_is_named_by_its_type(estimator):
+    assert refusal(estimator.fit, iter([np.ones(5)]), [0]).startswith("got list_iterator: expected an array")
+
+
 @pytest.mark.parametrize("X", [[], [[]], np.empty((0, 4)), np.empty((4, 0)), np.ones((2, 2, 2, 2)), ["a", "b"]])
 def test_what_is_no_series_is_refused(estimator, X):
     refusal(estimator.fit, X, [0, 1])

@@ -226,6 +226,8 @@ def _read(X: Any, freq: str | float | None) -> SeriesSet:
 def _read_array(array: NDArray[Any], freq: str | float | None) -> RawSeries:
     if holds_series(array):
         return read_recordings(array, None, freq) if array.ndim == 1 else read_cells(array, freq)
+    if array.ndim == 0:
+        raise ValueError(f"got {type(array.item()).__name__}: {EXPECTED}")
     if array.ndim not in (2, 3):
         hint = "; put a single series into a list" if array.ndim == 1 and array.dtype != object else ""
         raise ValueError(f"got {array.ndim} dimension(s): {EXPECTED}{hint}")
