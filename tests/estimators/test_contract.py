@@ -3,6 +3,7 @@
 import pickle
 import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -175,6 +176,14 @@ def test_pickling_changes_nothing(estimator):
     X, y = three_channels_with_gaps()
     estimator.fit(X, y)
     assert_same_outputs(outputs(estimator, X), outputs(pickle.loads(pickle.dumps(estimator)), X))
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_estimator_mapped_from_a_file_of_joblib_has_the_same_outputs(estimator, tmp_path):
+    X, y = waves()
+    joblib.dump(estimator.fit(X, y), tmp_path / "model.joblib")
+    mapped = joblib.load(tmp_path / "model.joblib", mmap_mode="r")
+    assert_same_outputs(outputs(estimator, X), outputs(mapped, X))
 
 
 # ---- what is refused ----------------------------------------------------------------------------------
