@@ -3,6 +3,7 @@
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import example, given
@@ -533,3 +534,11 @@ def test_resampling_does_not_modify_read_only_series():
     out = resample([values], 4)
     out[:] = -1
     np.testing.assert_array_equal(values, [[0, 1, 2, 3]])
+
+
+def test_an_error_has_the_id_of_the_series_and_the_name_of_the_channel():
+    frames = {name: pd.DataFrame({"volt": np.arange(9.0), "ampere": 1.0}) for name in ("fan", "pump")}
+    frames["pump"]["ampere"] = np.nan
+    assert refusal(frames).startswith("series 1 ('pump'): channel 1 ('ampere') has only NaN")
+    frames["pump"].loc[3, "ampere"] = np.inf
+    assert refusal(frames).startswith("series 1 ('pump'): infinite value at channel 1 ('ampere'), point 3")

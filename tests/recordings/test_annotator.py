@@ -214,7 +214,9 @@ def test_a_recording_at_another_step_of_time_than_the_training_is_refused(encode
     frame = pd.DataFrame({"load": recording(*ORDERS["a"])}, index=pd.date_range("2024", periods=1600, freq="s"))
     fitted = NuTimeAnnotator(encoder=encoder, max_windows=60).fit(frame, [row[1:] for row in ROWS[:4]])
     for annotator in (fitted, NuTimeAnnotator.load(fitted.save(tmp_path / "model"))):
-        with pytest.raises(ValueError, match="the recording has a point every 3 s, the training had one every 1 s"):
+        with pytest.raises(
+            ValueError, match="the recording has a point every 3 s, the training had one every 1 s"
+        ):
             annotator.predict(frame.iloc[::3])
         assert annotator.predict(frame)
 

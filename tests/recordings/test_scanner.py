@@ -324,7 +324,9 @@ def test_a_recording_at_another_step_of_time_than_the_reference_is_refused():
     times = pd.date_range("2026-01-01", periods=1500, freq="1min")
     frame = pd.DataFrame({"load": normal(1500, 0)}, index=times)
     scanner = NuTimeScanner(encoder=None).fit(frame)
-    with pytest.raises(ValueError, match="the recording has a point every 180 s, the reference has one every 60 s"):
+    with pytest.raises(
+        ValueError, match="the recording has a point every 180 s, the reference has one every 60 s"
+    ):
         scanner.predict(frame.iloc[::3])
     seconds = frame.set_axis(np.arange(1500) * 60.0).rename_axis("time")  # numbers of an unknown unit
     np.testing.assert_array_equal(scanner.predict(seconds), scanner.predict(frame))

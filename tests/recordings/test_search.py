@@ -262,3 +262,9 @@ def test_what_is_interpolated_over_a_gap_is_no_match(tmp_path, indexed):
     assert nutime.find(recordings, values[104:134], k=1)[0].start == 104
     if indexed != "no":  # no candidate is wasted on a window within the gap
         assert recordings.search(ramp, 1, n_candidates=1)
+
+
+def test_an_error_has_the_name_of_the_recording_and_of_the_channel():
+    good = pd.DataFrame({"volt": walk(90, 0)[0], "ampere": walk(90, 1)[0]})
+    with pytest.raises(ValueError, match=r"series 1 \('south'\): channel 1 \('ampere'\) has only NaN"):
+        nutime.find({"north": good, "south": good.assign(ampere=np.nan)}, good.iloc[10:30])

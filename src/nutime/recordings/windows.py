@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nutime.data import frames
 from nutime.data.frames import RawSeries, read_groups, read_mapping, read_xarray
-from nutime.data.series import Array, SeriesSet, align, as_array, as_series, is_groupby, is_xarray
+from nutime.data.series import Array, SeriesSet, align, as_array, is_groupby, is_xarray, read_input
 from nutime.data.timeline import Times
 from nutime.encoder import NuTime
 from nutime.model.reading import pooled_size
@@ -88,7 +88,8 @@ def open_recordings(X: Any, channel_names: Sequence[str] | None = None) -> Serie
 def read_recordings(X: Any, channel_names: Sequence[str] | None = None) -> SeriesSet:
     """Return recordings as finite float64 arrays: NaN is interpolated, and held constant at the ends."""
     given = open_recordings(X, channel_names)
-    return replace(given, series=[_fill(recording) for recording in given.series])
+    filled = read_input(replace(given, series=[_hold_ends(recording) for recording in given.series]))
+    return replace(given, series=[values.astype(np.float64, copy=False) for values in filled.series])
 
 
 def open_recording(X: Any, channel_names: Sequence[str] | None = None) -> SeriesSet:
@@ -164,13 +165,14 @@ def as_matrix(X: Any) -> NDArray[Any]:
     return np.atleast_2d(array)
 
 
-def _fill(values: NDArray[Any]) -> Float64:
+def _hold_ends(values: NDArray[Any]) -> Float64:
+    """Return a copy whose missing ends, which are no padding here, have the value beside them."""
     array = values.astype(np.float64)
     known = np.flatnonzero(~np.isnan(array).all(0))
-    if known.size:  # as_series would trim these ends, and the points would no longer be those of X
+    if known.size:  # read_input would trim these ends, and the points would no longer be those of X
         array[:, : known[0]] = array[:, [known[0]]]
         array[:, known[-1] + 1 :] = array[:, [known[-1]]]
-    return as_series([array])[0].astype(np.float64, copy=False)
+    return array
 
 
 def missing_points(recording: NDArray[Any]) -> NDArray[np.bool_]:
