@@ -109,6 +109,21 @@ def test_numbers_in_columns_of_times_are_times(encoder):
     np.testing.assert_array_equal(one.predict_proba(frame), other.predict_proba(frame))
 
 
+def test_intervals_in_points_beside_irregular_times_cause_a_warning(encoder, caplog):
+    times = pd.date_range("2026-01-01", periods=1700, freq="1s")
+    whole = pd.DataFrame({"load": recording(*ORDERS["a"], seed=1)}, index=times[:1600])
+    gappy = whole.set_axis(times.delete(np.arange(100, 200)))
+    rows = [row[1:] for row in ROWS[:4]]
+    for frame, warns in ((whole, False), (gappy, True)):
+        caplog.clear()
+        NuTimeAnnotator(encoder=encoder, max_windows=60).fit(frame, rows)
+        assert ("points of intervals are those of the regular grid" in caplog.text) == warns
+    caplog.clear()
+    timed = [(str(frame.index[start]), str(frame.index[end - 1]), label) for start, end, label in rows]
+    NuTimeAnnotator(encoder=encoder, max_windows=60).fit(gappy, timed)
+    assert "points of intervals" not in caplog.text
+
+
 def test_intervals_may_be_a_frame_with_times_and_annotations_can_be_learned_from(encoder):
     times = pd.date_range("2026-01-01", periods=1600, freq="1s")
     frame = pd.DataFrame({"load": recording(*ORDERS["a"], seed=1)}, index=times)

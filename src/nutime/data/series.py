@@ -94,6 +94,7 @@ class SeriesSet:
         n_features: the number of columns of such a table.
         times: the time of each point of each series: numbers or ``datetime64``.
         zoned: whether times had a time zone; they are UTC then.
+        regridded: whether points are not the rows of the input, of which times were irregular or out of order.
         notes: lines on what was done to the data, for a user to read.
     """
 
@@ -105,6 +106,7 @@ class SeriesSet:
     n_features: int | None = None
     times: list[Times] | None = None
     zoned: bool = False
+    regridded: bool = False
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:

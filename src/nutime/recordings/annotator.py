@@ -61,6 +61,7 @@ from nutime.recordings.windows import (
     read_recordings,
     step_of,
     times_of,
+    warn_of_points,
 )
 
 _LONGEST = 1024  # points of a window chosen automatically
@@ -536,6 +537,7 @@ def _smooth(likelihood: Float64, penalty: float) -> Float64:
 def _read_intervals(intervals: Any, given: SeriesSet) -> Iterator[_Row]:
     """Yield intervals with the index of their recording and with points for times."""
     names = {name: index for index, name in enumerate(given.ids or ())}
+    in_points = False
     for number, row in enumerate(_interval_rows(intervals, single=len(given) == 1)):
         try:
             recording, start, end, label = row
@@ -554,7 +556,10 @@ def _read_intervals(intervals: Any, given: SeriesSet) -> Iterator[_Row]:
             raise ValueError(
                 f"interval {number}: {start} to {end} is not within the {length} points of recording {recording!r}"
             )
+        in_points |= is_point(start) or is_point(end)
         yield _Row(int(index), first, last, label)
+    if in_points:
+        warn_of_points(given, "intervals")
 
 
 def _interval_rows(intervals: Any, *, single: bool) -> Iterable[Any]:
@@ -572,6 +577,14 @@ def _interval_rows(intervals: Any, *, single: bool) -> Iterable[Any]:
     return list(zip(*parts, strict=True))
 
 
+def is_point(edge: Any) -> bool:
+    """Whether an edge is a point, and not a time."""
+    is_duration = isinstance(edge, np.timedelta64)  # an integer for numpy
+    return not is_duration and (
+        isinstance(edge, int | np.integer) or (isinstance(edge, float) and edge.is_integer())
+    )
+
+
 def point_at(edge: Any, times: Times | None, side: Any, zoned: bool = False) -> int:
     """Return the point of an edge, which is a point already or a time; text is a time.
 
@@ -583,8 +596,7 @@ def point_at(edge: Any, times: Times | None, side: Any, zoned: bool = False) -> 
     """
     if isinstance(edge, timedelta):
         edge = np.timedelta64(edge)
-    is_duration = isinstance(edge, np.timedelta64)  # an integer for numpy
-    if not is_duration and (isinstance(edge, int | np.integer) or (isinstance(edge, float) and edge.is_integer())):
+    if is_point(edge):
         return int(edge)
     if times is None:
         raise ValueError(f"{edge!r} is not a point, and the recording has no times")

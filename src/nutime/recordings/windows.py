@@ -67,6 +67,7 @@ def open_recordings(X: Any, channel_names: Sequence[str] | None = None) -> Serie
             channel_names=raw.channel_names,
             times=raw.times,
             zoned=raw.report.n_zoned > 0,
+            regridded=raw.report.regridded,
             notes=notes,
         )
     values = [as_matrix(recording) for recording in given.series]
@@ -130,6 +131,14 @@ def check_step(step: Step | None, known: Step | None, name: str, known_name: str
         raise ValueError(
             f"{name} has a point every {step}, {known_name} one every {known}; bring both to one step "
             "(frame.resample, --freq), or give arrays without times"
+        )
+
+
+def warn_of_points(given: SeriesSet, what: str) -> None:
+    """Log a warning if points that a user gave may have been meant as rows of the input."""
+    if given.regridded:
+        _log.warning(
+            f"points of {what} are those of the regular grid, not rows of the input; give times if rows are meant"
         )
 
 
