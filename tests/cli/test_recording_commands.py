@@ -310,7 +310,7 @@ def test_a_folder_is_searched_and_the_query_names_its_recording(nutime, tmp_path
 @pytest.mark.parametrize(
     ("clock", "start"),
     [
-        (np.arange(LENGTH) / 8, "12.5"),
+        (np.arange(LENGTH) + 0.5, "100.5"),
         (times(), "2024-01-01 00:01:40"),
     ],
 )
