@@ -143,7 +143,7 @@ def test_a_bad_series_is_named_by_its_place_in_its_file_and_leaves_nothing_behin
     pq.write_table(list_table(X), tmp_path / "x.parquet")
     for out in ("o.parquet", "o"):
         message = refusal(run, str(tmp_path / "x.parquet"), encoder, str(tmp_path / out))
-        assert message == f"{tmp_path / 'x.parquet'}: series 37: has only NaN; expected at least one value"
+        assert message == f"{tmp_path / 'x.parquet'}: series 37 ('s37'): has only NaN; expected at least one value"
     assert [path.name for path in tmp_path.iterdir()] == ["x.parquet"]
 
 

@@ -139,7 +139,7 @@ def test_a_bad_series_is_one_line_and_leaves_nothing_behind(tmp_path, encoder):
     X = walks(20)
     X[13] = float("nan")
     folder = write_set(tmp_path / "in", X, files=1)
-    with pytest.raises(ValueError, match="series 13: has only NaN") as caught:
+    with pytest.raises(ValueError, match=r"series 13 \('s13'\): has only NaN") as caught:
         apply_model_with_ray(encoder, Source(str(folder)), str(tmp_path / "out"), workers=1)
     assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]

@@ -248,6 +248,15 @@ def test_columns_are_chosen_of_files_and_not_of_a_saved_index(nutime, recording,
     assert rows("again.csv") == rows("m.csv")
 
 
+def test_a_query_in_points_of_a_recording_with_missing_times_causes_a_warning(nutime, tmp_path):
+    columns = {name: np.delete(column, np.s_[50:80]) for name, column in {"time": times(), **channels()}.items()}
+    gappy = write(tmp_path / "gappy.csv", columns)
+    warning = "points of --query are those of the regular grid, not rows of the input"
+    assert warning in nutime("find", gappy, "--query", "100:200", "-o", "m.csv").err
+    query = "2024-01-01 00:01:40/2024-01-01 00:03:19"
+    assert warning not in nutime("find", gappy, "--query", query, "-o", "m.csv").err
+
+
 def test_a_query_is_a_stretch_of_time_or_a_file(nutime, recording, tmp_path):
     query = "2024-01-01 00:01:40/2024-01-01 00:03:19"
     assert nutime("find", recording, "--query", query, "-o", "times.csv").code == 0
@@ -311,7 +320,7 @@ def test_a_folder_is_searched_and_the_query_names_its_recording(nutime, tmp_path
 @pytest.mark.parametrize(
     ("clock", "start"),
     [
-        (np.arange(LENGTH) / 8, "12.5"),
+        (np.arange(LENGTH) + 0.5, "100.5"),
         (times(), "2024-01-01 00:01:40"),
     ],
 )

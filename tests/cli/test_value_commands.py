@@ -158,7 +158,7 @@ def test_a_mistake_is_explained_and_nothing_is_written(nutime, arguments, code, 
 def test_a_channel_without_any_value_is_named_in_one_line(nutime, tmp_path):
     path = write_rows(tmp_path / "empty.csv", ["time", "a", "b"], [[0, 1, ""], [1, 2, ""]])
     done = nutime("impute", path, "-o", tmp_path / "filled.csv")
-    assert done.refusal == f"{path}: series 0: channel 1 has only NaN; expected at least one value"
+    assert done.refusal == f"{path}: series 0: channel 1 ('b') has only NaN; expected at least one value"
 
 
 def test_a_single_time_cannot_be_continued(nutime, tmp_path):

@@ -3,6 +3,7 @@
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import example, given
@@ -338,9 +339,10 @@ def test_series_with_different_numbers_of_channels_are_refused():
         ([np.ones((2, 3, 4))], "series 0: has 3 dimension(s)"),
         ([1.0, 2.0], "series 0: has 0 dimension(s)"),
         (np.ones((2, 3, 4, 5)), "got 4 dimension(s)"),
-        (3.0, "got 0 dimension(s)"),
-        ("GunPoint", "got 0 dimension(s)"),
-        (None, "got 0 dimension(s)"),
+        (3.0, "got float: "),
+        ("GunPoint", "got str: "),
+        (None, "got NoneType: "),
+        (iter([np.ones(5)]), "got list_iterator: "),
     ],
     ids=repr,
 )
@@ -532,3 +534,11 @@ def test_resampling_does_not_modify_read_only_series():
     out = resample([values], 4)
     out[:] = -1
     np.testing.assert_array_equal(values, [[0, 1, 2, 3]])
+
+
+def test_an_error_has_the_id_of_the_series_and_the_name_of_the_channel():
+    frames = {name: pd.DataFrame({"volt": np.arange(9.0), "ampere": 1.0}) for name in ("fan", "pump")}
+    frames["pump"]["ampere"] = np.nan
+    assert refusal(frames).startswith("series 1 ('pump'): channel 1 ('ampere') has only NaN")
+    frames["pump"].loc[3, "ampere"] = np.inf
+    assert refusal(frames).startswith("series 1 ('pump'): infinite value at channel 1 ('ampere'), point 3")

@@ -233,10 +233,11 @@ def test_labels_that_cannot_be_learned_are_refused(classifier, y, message):
         ([1, 1], "sample_weight has shape (2,) but X has 4 series"),
         ([1, -1, 1, 1], "sample_weight must hold finite numbers that are not negative"),
         ([1, np.nan, 1, 1], "sample_weight must hold finite numbers that are not negative"),
+        (["a"] * 4, "sample_weight must hold numbers (could not convert string to float: 'a')"),
         ([0, 0, 0, 0], "sample_weight is all zero; at least one weight must be positive"),
         ([1, 0, 1, 0], "y has one class, 0; a classifier needs at least 2 classes"),
     ],
-    ids=["other-length", "negative", "nan", "all-zero", "one-class-left"],
+    ids=["other-length", "negative", "nan", "text", "all-zero", "one-class-left"],
 )
 def test_weights_that_make_no_sense_are_refused(classifier, weights, message):
     assert refusal(classifier.fit, *waves(n=4), sample_weight=weights) == message

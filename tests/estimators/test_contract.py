@@ -3,6 +3,7 @@
 import pickle
 import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -177,6 +178,14 @@ def test_pickling_changes_nothing(estimator):
     assert_same_outputs(outputs(estimator, X), outputs(pickle.loads(pickle.dumps(estimator)), X))
 
 
+@pytest.mark.filterwarnings("error")
+def test_an_estimator_mapped_from_a_file_of_joblib_has_the_same_outputs(estimator, tmp_path):
+    X, y = waves()
+    joblib.dump(estimator.fit(X, y), tmp_path / "model.joblib")
+    mapped = joblib.load(tmp_path / "model.joblib", mmap_mode="r")
+    assert_same_outputs(outputs(estimator, X), outputs(mapped, X))
+
+
 # ---- what is refused ----------------------------------------------------------------------------------
 
 
@@ -197,6 +206,10 @@ def test_a_single_series_outside_a_list_is_refused(estimator):
     message = refusal(estimator.fit, np.ones(5), [0])
     assert message.startswith("got 1 dimension(s)")
     assert "X.reshape(1, -1)" in message
+
+
+def test_what_is_no_data_is_named_by_its_type(estimator):
+    assert refusal(estimator.fit, iter([np.ones(5)]), [0]).startswith("got list_iterator: expected an array")
 
 
 @pytest.mark.parametrize("X", [[], [[]], np.empty((0, 4)), np.empty((4, 0)), np.ones((2, 2, 2, 2)), ["a", "b"]])

@@ -86,6 +86,14 @@ def test_series_that_are_all_alike_are_all_normal(encoder):
     assert detector.anomaly_score(X).tolist() == [0] * 12
 
 
+def test_beside_series_that_are_all_alike_whatever_differs_is_an_anomaly(encoder, caplog):
+    detector = NuTimeDetector(0.1, encoder).fit(np.zeros((12, 50)))
+    assert "the training series are all alike" in caplog.text
+    assert detector.predict(np.full((2, 50), 0.0)).tolist() == [1, 1]
+    assert detector.predict(strange()).tolist() == [-1] * 10
+    np.testing.assert_array_equal(detector.anomaly_score(strange()) > 0.9, True)
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50), st.floats(0, 1), st.floats(0, 1))
 @example([2e-311], 0.0, 5e-324)
 @example([1e-300, 1e-300 + 5e-316], 1e-300, 1e-300 + 5e-316)

@@ -242,6 +242,15 @@ def test_copies_of_a_series_do_not_make_intervals_narrower(model):
     np.testing.assert_allclose(twice.interval_half_width(), once.interval_half_width())
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+def test_the_score_does_not_depend_on_the_unit(model, unit):
+    X, y = tones(30)
+    expected = NuTimeRegressor(encoder=model).fit(X, y).score(*tones(seed=1))
+    X_new, y_new = tones(seed=1)
+    score = NuTimeRegressor(encoder=model).fit(X, unit * y).score(X_new, unit * y_new)
+    assert score == pytest.approx(expected, rel=1e-6)
+
+
 # ---- what is refused ----------------------------------------------------------------------------------
 
 
@@ -255,10 +264,14 @@ def test_copies_of_a_series_do_not_make_intervals_narrower(model):
         (np.full(24, np.nan), "Input y contains NaN"),
         (np.r_[np.inf, np.ones(23)], "contains infinity"),
         (np.ones(23), "y has 23 targets but X has 24 series"),
+        (pd.date_range("2024", periods=24), "y must hold numbers; series 0 has '2024-01-01"),
+        (pd.to_timedelta(np.arange(24), unit="h"), "y holds durations; give numbers"),
     ],
 )
 def test_targets_that_are_not_one_finite_number_per_series_are_refused(model, y, reason):
-    assert reason in refusal(NuTimeRegressor(encoder=model).fit, waves()[0], y)
+    X = waves()[0]
+    assert reason in refusal(NuTimeRegressor(encoder=model).fit, X, y)
+    assert reason in refusal(NuTimeRegressor(encoder=model).fit(X, np.arange(24)).score, X, y)
 
 
 def test_an_unknown_strategy_and_a_coverage_of_one_are_refused(model, fitted):

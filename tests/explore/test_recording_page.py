@@ -14,7 +14,7 @@ from nutime.data.series import SeriesSet
 
 pytest.importorskip("dash", reason="the page needs nutime[explore]")
 
-from nutime import NuTimeSegmenter, find
+from nutime import NuTimeScanner, NuTimeSegmenter, find
 from nutime.explore.overview import View, overview_figure
 from nutime.explore.recording import MATCHES, RecordingAnalysis
 from nutime.explore.recording_page import _table, build_recording_app
@@ -264,6 +264,18 @@ def test_a_recording_is_analysed_by_an_encoder_too(encoder):
     analysis = analysed(recording(), encoder=encoder)
     assert analysis.ready == ["segments", "scores"]
     assert len(analysis.scores) == LENGTH
+
+
+def test_a_long_gap_is_no_anomaly_and_no_match():
+    given = recording()
+    given.series[0][:, 3000:3600] = np.nan
+    analysis = analysed(given)
+    expected = NuTimeScanner(encoder=None, false_alarm_rate=0.1)
+    np.testing.assert_array_equal(analysis.scores, expected.fit_predict(given))
+    assert analysis.intervals == expected.intervals_
+    matches = analysis.matches(3200, 3250, "keep")  # a straight line, as filled
+    assert not any(match.start >= 3000 and match.end <= 3600 for match in matches)
+    assert np.isfinite(analysis.values).all()
 
 
 @pytest.mark.parametrize(("length", "stretch"), [(50, (34, 50)), (9, (0, 9))])

@@ -109,6 +109,21 @@ def test_numbers_in_columns_of_times_are_times(encoder):
     np.testing.assert_array_equal(one.predict_proba(frame), other.predict_proba(frame))
 
 
+def test_intervals_in_points_beside_irregular_times_cause_a_warning(encoder, caplog):
+    times = pd.date_range("2026-01-01", periods=1700, freq="1s")
+    whole = pd.DataFrame({"load": recording(*ORDERS["a"], seed=1)}, index=times[:1600])
+    gappy = whole.set_axis(times.delete(np.arange(100, 200)))
+    rows = [row[1:] for row in ROWS[:4]]
+    for frame, warns in ((whole, False), (gappy, True)):
+        caplog.clear()
+        NuTimeAnnotator(encoder=encoder, max_windows=60).fit(frame, rows)
+        assert ("points of intervals are those of the regular grid" in caplog.text) == warns
+    caplog.clear()
+    timed = [(str(frame.index[start]), str(frame.index[end - 1]), label) for start, end, label in rows]
+    NuTimeAnnotator(encoder=encoder, max_windows=60).fit(gappy, timed)
+    assert "points of intervals" not in caplog.text
+
+
 def test_intervals_may_be_a_frame_with_times_and_annotations_can_be_learned_from(encoder):
     times = pd.date_range("2026-01-01", periods=1600, freq="1s")
     frame = pd.DataFrame({"load": recording(*ORDERS["a"], seed=1)}, index=times)
@@ -185,12 +200,18 @@ def test_durations_are_times_of_a_recording_that_has_durations():
         ([("a", 0, 400, 1), ("a", 400, 800, "saw")], "the label of intervals mixes text with int and str"),
         ([("a", 0, 10, "sine")], "no window of 16 points is within 'sine'"),
         (pd.DataFrame({"recording": ["a"], "start": [0], "stop": [4], "label": ["x"]}), "no column 'end'"),
+        ([("a", 0, 400, "1"), ("a", 400, 800, 1)], "the labels mix text and other types"),
     ],
 )
 def test_intervals_that_cannot_be_understood_are_refused_in_one_line(rows, message, encoder):
     with pytest.raises(ValueError, match=message) as error:
         NuTimeAnnotator(encoder=encoder).fit(TRAINING, rows)
     assert "\n" not in str(error.value)
+
+
+def test_a_number_of_windows_below_one_is_refused(encoder):
+    with pytest.raises(ValueError, match="max_windows must be"):
+        NuTimeAnnotator(encoder=encoder, max_windows=0).fit(TRAINING, ROWS)
 
 
 def test_several_recordings_are_refused_where_one_is_read(annotator):
@@ -203,6 +224,17 @@ def test_recordings_that_do_not_fit_the_training_are_refused(annotator):
     for new, message in ((np.zeros((2, 500)), "2 channel"), (np.zeros(20), "fewer than one window")):
         with pytest.raises(ValueError, match=message):
             annotator.predict(new)
+
+
+def test_a_recording_at_another_step_of_time_than_the_training_is_refused(encoder, tmp_path):
+    frame = pd.DataFrame({"load": recording(*ORDERS["a"])}, index=pd.date_range("2024", periods=1600, freq="s"))
+    fitted = NuTimeAnnotator(encoder=encoder, max_windows=60).fit(frame, [row[1:] for row in ROWS[:4]])
+    for annotator in (fitted, NuTimeAnnotator.load(fitted.save(tmp_path / "model"))):
+        with pytest.raises(
+            ValueError, match="the recording has a point every 3 s, the training had one every 1 s"
+        ):
+            annotator.predict(frame.iloc[::3])
+        assert annotator.predict(frame)
 
 
 def exhaustive(likelihood, penalty):

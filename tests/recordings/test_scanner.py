@@ -197,6 +197,8 @@ def test_what_cannot_be_scanned_is_refused_in_one_line():
             scanner.predict(recording)
     with pytest.raises(ValueError, match="false_alarm_rate"):
         NuTimeScanner(encoder=None, false_alarm_rate=1.5).fit(normal(1000, 0))
+    with pytest.raises(ValueError, match="max_windows must be"):
+        NuTimeScanner(encoder=None, max_windows=0).fit(normal(1000, 0))
     with pytest.raises(ValueError, match="at least 128 points"):
         NuTimeScanner(encoder=None).fit(normal(100, 0))
 
@@ -316,3 +318,15 @@ def test_channels_in_another_order_are_put_in_order_by_name():
     scanner = NuTimeScanner(encoder=None).fit(pd.DataFrame({"a": first, "b": second}))
     new = pd.DataFrame({"b": second[:500], "a": first[:500]})
     np.testing.assert_array_equal(scanner.predict(new), scanner.predict(new[["a", "b"]]))
+
+
+def test_a_recording_at_another_step_of_time_than_the_reference_is_refused():
+    times = pd.date_range("2026-01-01", periods=1500, freq="1min")
+    frame = pd.DataFrame({"load": normal(1500, 0)}, index=times)
+    scanner = NuTimeScanner(encoder=None).fit(frame)
+    with pytest.raises(
+        ValueError, match="the recording has a point every 180 s, the reference has one every 60 s"
+    ):
+        scanner.predict(frame.iloc[::3])
+    seconds = frame.set_axis(np.arange(1500) * 60.0).rename_axis("time")  # numbers of an unknown unit
+    np.testing.assert_array_equal(scanner.predict(seconds), scanner.predict(frame))

@@ -227,3 +227,44 @@ def test_a_search_of_another_scale_or_a_damaged_index_is_refused(tmp_path):
     (folder / "index.safetensors").write_bytes(b"damaged")
     with pytest.raises(ValueError, match="its checksum differs"):
         nutime.RecordingIndex.load(folder)
+
+
+def test_points_at_another_step_of_time_are_not_compared():
+    times = pd.date_range("2026-01-01", periods=600, freq="5min")
+    frame = pd.DataFrame({"load": walk(600, 0)[0]}, index=times)
+    slower = frame.iloc[::3]
+    message = "the query has a point every 900 s, the recording has one every 300 s; bring both to one step"
+    for recordings in (frame, nutime.RecordingIndex.build(frame, 30, encoder=None)):
+        with pytest.raises(ValueError, match=message):
+            nutime.find(recordings, slower.iloc[10:40])
+    with pytest.raises(ValueError, match="recording 1 has a point every 900 s, recording 0 has one every 300 s"):
+        nutime.find({"a": frame, "b": slower}, frame.iloc[10:40])
+    assert nutime.find(frame, slower["load"].to_numpy()[10:40], k=1)[0].distance > 0  # an array has no times
+    jitter = frame.set_axis(times + pd.to_timedelta(np.random.default_rng(0).integers(0, 9, 600), unit="s"))
+    assert nutime.find(frame, jitter.iloc[10:40], k=1)[0].start == 10
+
+
+@pytest.mark.parametrize("indexed", ["no", "built", "loaded"])
+def test_what_is_interpolated_over_a_gap_is_no_match(tmp_path, indexed):
+    values = walk(600, 0)[0]
+    values[300:] += 500
+    values[250:350] = np.nan
+    values[100:104] = np.nan  # short: interpolated
+    ramp = np.linspace(values[249], values[350], 101)[30:60]  # as the gap is filled
+    recordings = values
+    if indexed != "no":
+        recordings = nutime.RecordingIndex.build(values, 30, encoder=None)
+    if indexed == "loaded":
+        recordings = nutime.RecordingIndex.load(recordings.save(tmp_path / "index"))
+    found = nutime.find(recordings, ramp, k=5)
+    assert found
+    assert not any(match.start < 335 and match.end > 265 for match in found)
+    assert nutime.find(recordings, values[104:134], k=1)[0].start == 104
+    if indexed != "no":  # no candidate is wasted on a window within the gap
+        assert recordings.search(ramp, 1, n_candidates=1)
+
+
+def test_an_error_has_the_name_of_the_recording_and_of_the_channel():
+    good = pd.DataFrame({"volt": walk(90, 0)[0], "ampere": walk(90, 1)[0]})
+    with pytest.raises(ValueError, match=r"series 1 \('south'\): channel 1 \('ampere'\) has only NaN"):
+        nutime.find({"north": good, "south": good.assign(ampere=np.nan)}, good.iloc[10:30])

@@ -108,6 +108,8 @@ def test_missing_values_are_interpolated_and_move_no_change_point():
         ({"window": 0}, SINE, "window must be"),
         ({"window": "period"}, SINE, "window must be"),
         ({"n_change_points": -1}, SINE, "n_change_points must be"),
+        ({"n_windows": 0}, SINE, "n_windows must be"),
+        ({"penalty": "low"}, SINE, "penalty must be"),
         ({}, SINE[:20], "at least 64 points, got 20$"),
         ({}, np.where(POINTS < 550, np.nan, SINE), "at least 64 points, got 50 outside of gaps"),
         ({}, np.stack([SINE, SAW], 1), "transpose"),

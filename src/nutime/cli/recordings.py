@@ -420,7 +420,7 @@ def _query(text: str, given: SeriesSet, read: SourceOptions, source: str) -> Ser
     from dataclasses import replace
 
     from nutime.recordings.annotator import point_at
-    from nutime.recordings.windows import times_of
+    from nutime.recordings.windows import times_of, warn_of_points
 
     if _is_file(text):
         return read_recording(text, read, "find")
@@ -438,6 +438,8 @@ def _query(text: str, given: SeriesSet, read: SourceOptions, source: str) -> Ser
     if len(edges) != 2:
         raise ValueError(f"--query {text!r} is neither START:END, nor two times as START/END, nor a file")
     values, times = given.series[index], times_of(given, index)
+    if match:
+        warn_of_points(given, "--query")
     start = point_at(edges[0], times, "left", given.zoned)
     end = point_at(edges[1], times, "right", given.zoned)
     if not 0 <= start < end <= values.shape[1]:

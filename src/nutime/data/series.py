@@ -51,7 +51,7 @@ from nutime.data.frames import (
     read_recordings,
     read_xarray,
 )
-from nutime.data.names import name_order
+from nutime.data.names import name_order, quoted
 from nutime.data.timeline import Times, is_missing
 
 __all__ = [
@@ -94,6 +94,7 @@ class SeriesSet:
         n_features: the number of columns of such a table.
         times: the time of each point of each series: numbers or ``datetime64``.
         zoned: whether times had a time zone; they are UTC then.
+        regridded: whether points are not the rows of the input, of which times were irregular or out of order.
         notes: lines on what was done to the data, for a user to read.
     """
 
@@ -105,6 +106,7 @@ class SeriesSet:
     n_features: int | None = None
     times: list[Times] | None = None
     zoned: bool = False
+    regridded: bool = False
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -144,14 +146,20 @@ def read_input(
     """
     given = X if isinstance(X, SeriesSet) else _read(X, freq)
     given = align(given, channel_names=channel_names, feature_names=feature_names)
-    cleaned = [_clean(values, index, keep_missing) for index, values in enumerate(given.series, first)]
+    names = [f"series {index}" for index in range(first, first + len(given))]
+    if given.ids is not None:
+        names = [f"{name} ({quoted([own])})" for name, own in zip(names, given.ids, strict=True)]
+    cleaned = [
+        _clean(values, name, given.channel_names, keep_missing)
+        for values, name in zip(given.series, names, strict=True)
+    ]
     if not cleaned:
         raise ValueError(f"no series given: {EXPECTED}")
     channels = cleaned[0][0].shape[0]
-    for index, (values, _) in enumerate(cleaned, first):
+    for name, (values, _) in zip(names, cleaned, strict=True):
         if values.shape[0] != channels:
             raise ValueError(
-                f"series {index}: has {values.shape[0]} channel(s) but series {first} has {channels}; "
+                f"{name}: has {values.shape[0]} channel(s) but series {first} has {channels}; "
                 "expected the same number in all series"
             )
     _warn_channels_last([values for values, _ in cleaned])
@@ -226,6 +234,8 @@ def _read(X: Any, freq: str | float | None) -> SeriesSet:
 def _read_array(array: NDArray[Any], freq: str | float | None) -> RawSeries:
     if holds_series(array):
         return read_recordings(array, None, freq) if array.ndim == 1 else read_cells(array, freq)
+    if array.ndim == 0:
+        raise ValueError(f"got {type(array.item()).__name__}: {EXPECTED}")
     if array.ndim not in (2, 3):
         hint = "; put a single series into a list" if array.ndim == 1 and array.dtype != object else ""
         raise ValueError(f"got {array.ndim} dimension(s): {EXPECTED}{hint}")
@@ -242,53 +252,61 @@ def _warn_channels_last(series: list[Array]) -> None:
         )
 
 
-def _clean(values: Any, index: int, keep_missing: bool) -> tuple[Array, slice]:
-    """Return a finite series, and the slice of the points that are not padding."""
+def _clean(values: Any, name: str, channel_names: list[str] | None, keep_missing: bool) -> tuple[Array, slice]:
+    """Return a finite series, and the slice of the points that are not padding; errors begin with ``name``."""
     try:
         array = as_array(values)
     except ValueError:  # ragged nested lists
-        raise ValueError(f"series {index}: channels of unequal length: {EXPECTED}") from None
+        raise ValueError(f"{name}: channels of unequal length: {EXPECTED}") from None
     if array.dtype == object and array.ndim and all(isinstance(value, Real | None) for value in array.flat):
         with suppress(OverflowError):  # an integer beyond all floats
             array = array.astype(np.float64)
     if not is_numeric(array.dtype):
-        raise ValueError(f"series {index}: dtype {array.dtype} is not numeric: {EXPECTED}")
+        raise ValueError(f"{name}: dtype {array.dtype} is not numeric: {EXPECTED}")
     if array.ndim == 1:
         array = array[None]
     if array.ndim != 2:
-        raise ValueError(f"series {index}: has {array.ndim} dimension(s): {EXPECTED}")
+        raise ValueError(f"{name}: has {array.ndim} dimension(s): {EXPECTED}")
     if 0 in array.shape:
-        raise ValueError(f"series {index}: is empty, shape {array.shape}; expected at least one value")
+        raise ValueError(f"{name}: is empty, shape {array.shape}; expected at least one value")
     array = as_floats(array)
     finite = np.isfinite(array)
     kept = slice(None)
     if not finite.all():
-        filled, inner = _fill(array, finite, index)
+        filled, inner = _fill(array, finite, name, channel_names)
         if not keep_missing:
             array, kept = filled, inner
     return np.ascontiguousarray(array), kept
 
 
-def _fill(array: Array, finite: NDArray[np.bool_], index: int) -> tuple[Array, slice]:
+def _fill(
+    array: Array, finite: NDArray[np.bool_], name: str, channel_names: list[str] | None
+) -> tuple[Array, slice]:
     infinite = np.isinf(array)
     if infinite.any():
         channel, point = np.argwhere(infinite)[0]
         raise ValueError(
-            f"series {index}: infinite value at channel {channel}, point {point}; "
+            f"{name}: infinite value at {_channel(channel, channel_names)}, point {point}; "
             "expected finite numbers, NaN where a value is missing"
         )
     known = np.flatnonzero(finite.any(axis=0))
     if known.size == 0:
-        raise ValueError(f"series {index}: has only NaN; expected at least one value")
+        raise ValueError(f"{name}: has only NaN; expected at least one value")
     kept = slice(int(known[0]), int(known[-1]) + 1)
     array, finite = array[:, kept].copy(), finite[:, kept]
     points = np.arange(array.shape[1])
     for channel, (row, ok) in enumerate(zip(array, finite, strict=True)):
         if not ok.any():
-            raise ValueError(f"series {index}: channel {channel} has only NaN; expected at least one value")
+            raise ValueError(
+                f"{name}: {_channel(channel, channel_names)} has only NaN; expected at least one value"
+            )
         # Halves, because the slope between two huge values would overflow.
         row[~ok] = 2 * np.interp(points[~ok], points[ok], row[ok] / 2)
     return array, kept
+
+
+def _channel(index: int, names: list[str] | None) -> str:
+    return f"channel {index}" if names is None else f"channel {index} ({quoted([names[index]])})"
 
 
 def resample(series: Sequence[Array], length: int) -> Array:

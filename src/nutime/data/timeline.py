@@ -66,6 +66,11 @@ class TimeReport:
             self.n_zoned += count
             self.n_shifted += count * (str(zone) != "UTC")
 
+    @property
+    def regridded(self) -> bool:
+        """Whether the points are no longer the rows of the input."""
+        return any((self.n_sorted, self.n_averaged, self.n_resampled, self.n_missing))
+
     def notes(self) -> list[str]:
         """Return one line, or nothing if all times were regular and in order."""
         parts = (

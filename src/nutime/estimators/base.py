@@ -399,7 +399,7 @@ def _as_table(X: Any) -> Any:
         if X.ndim != 2:
             return None
     dimensions = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
-    if dimensions > 2:
+    if dimensions > 2 or dimensions == 0:
         return None
     array = as_array(X)
     if holds_series(array):

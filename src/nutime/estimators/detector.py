@@ -11,6 +11,7 @@ threshold for 5 %; they would be 66, 21 and 9 % without this (nine sets of the U
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -36,6 +37,7 @@ EQUAL = 1 - 1e-6
 _MIN_VARIANCE = 1e-8
 # Scores below count as 0: interpolation between subnormal numbers would overflow.
 _MIN_SCORE = 1e-290
+_log = logging.getLogger("nutime")
 _CHUNK_SIZE = 4096  # series compared with the support vectors together
 
 
@@ -107,6 +109,10 @@ class NuTimeDetector(OutlierMixin, StandardisedEstimator):  # type: ignore[misc]
         self.dual_coef_ = svm.dual_coef_[0] / svm.dual_coef_.sum()
         self.itself_ = EQUAL
         self.score_levels_, self.score_ranks_ = _ranks(self._similarity(points))
+        if variance <= _MIN_VARIANCE:
+            _log.warning("the training series are all alike: any series that differs from them is an anomaly")
+            self.score_levels_ = np.array([0, EQUAL, 1])
+            self.score_ranks_ = np.array([0, self.contamination, 1])
         self.offset_ = float(np.interp(self.contamination, self.score_ranks_, self.score_levels_))
         return self
 

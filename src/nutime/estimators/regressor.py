@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -191,7 +192,11 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         """Return R², the coefficient of determination."""
         given, ids = self._read_with_ids(X)
         check_order(ids, y=y, sample_weight=sample_weight)
-        return float(super().score(given, y, sample_weight))
+        targets, predicted = _check_targets(y, len(given)), self.predict(given)
+        weights = check_weights(sample_weight, len(given))
+        weights = weights / weights.max()
+        mean, scale = _mean_and_scale(targets, weights)  # squares of huge or tiny targets are out of range
+        return float(r2_score((targets - mean) / scale, (predicted - mean) / scale, sample_weight=weights))
 
     def _averaged(self, model: Float64, forest: Float64) -> Float64:
         """Return the weighted mean of what the model and the trees predict, or of their errors."""
@@ -250,6 +255,8 @@ def _check_targets(y: Any, n_series: int) -> Float64:
     values = column_or_1d(unmasked(y), warn=True)
     if len(values) != n_series:
         raise ValueError(f"y has {len(values)} targets but X has {n_series} series")
+    if values.dtype.kind == "m":  # their numbers depend on the unit they are stored in
+        raise ValueError("y holds durations; give numbers, for instance y / numpy.timedelta64(1, 's')")
     targets = np.empty(n_series)
     for index, value in enumerate(values):
         try:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nutime.checks import check_arrays
 from nutime.data.series import Array, SeriesLike
+from nutime.documents import message_of
 from nutime.encoder import DEFAULT_WEIGHTS, SMALL_WEIGHTS, NuTime
 from nutime.estimators.base import Arrays, EmbeddedSeries, Float64, SeriesEstimator, chunks_of, load_encoder
 from nutime.finetune.ensemble import Ensemble
@@ -108,7 +109,10 @@ def check_weights(sample_weight: Any, n_series: int) -> Float64:
     """Return the weight of each series, 1 unless given; they are finite, not negative and not all zero."""
     if sample_weight is None:
         return np.ones(n_series)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers ({message_of(error)})") from None
     if weights.shape != (n_series,):
         raise ValueError(f"sample_weight has shape {weights.shape} but X has {n_series} series")
     if not (np.isfinite(weights).all() and (weights >= 0).all()):

@@ -45,8 +45,8 @@ class RecordingAnalysis:
         self, name: str, recording: SeriesSet, encoder: NuTime | None, false_alarm_rate: float = 0.01
     ) -> None:
         self.name = name
-        self._given = read_recording(recording)
-        self.values = self._given.series[0]
+        self._given = recording  # not filled: long gaps are no anomalies, segments and matches
+        self.values = read_recording(recording).series[0]
         channels, length = self.values.shape
         self.channel_names: Sequence[str] = recording.channel_names or [f"channel {c}" for c in range(channels)]
         self.axis: NDArray[Any] = np.arange(length) if recording.times is None else in_seconds(recording.times[0])

@@ -66,7 +66,10 @@ class ForestReading:
 
     def features(self, series: Sequence[Array]) -> Iterator[NDArray[np.float32]]:
         """Yield the features of some series at a time."""
-        center, scale = torch.from_numpy(self.center), torch.from_numpy(self.scale)
+        center, scale = (
+            torch.tensor(self.center),
+            torch.tensor(self.scale),
+        )  # copies: joblib may map them read-only
         chunk_size = max(1, _MEMORY_BUDGET // self.size)
         for start in range(0, len(series), chunk_size):
             batch = torch.from_numpy(resample(series[start : start + chunk_size], self.points))

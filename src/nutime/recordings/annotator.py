@@ -50,7 +50,9 @@ from nutime.recordings.windows import (
     MIN_WINDOW,
     Float64,
     Indices,
+    Step,
     add_windows,
+    check_step,
     cut_windows,
     embed_windows,
     embedded_size,
@@ -58,7 +60,9 @@ from nutime.recordings.windows import (
     moments,
     read_recording,
     read_recordings,
+    step_of,
     times_of,
+    warn_of_points,
 )
 
 _LONGEST = 1024  # points of a window chosen automatically
@@ -129,6 +133,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
     mean_: Float64
     scale_: Float64
     probe_: LinearProbe
+    _step: Step | None
     _novelty: _Novelty | None
 
     def __init__(
@@ -158,13 +163,17 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
                 the times of the first and the last point. What no interval contains, or an interval with a missing
                 label, is none of the labels.
         """
+        check_number("max_windows", self.max_windows, "[1, inf)", integer=True)
         given = read_recordings(X)
         self.n_channels_in_, self.channel_names_in_ = len(given.series[0]), given.channel_names
+        self._step = step_of(given)
         rows = list(_read_intervals(intervals, given))
         refuse_mixed("the label of intervals", np.fromiter((row.label for row in rows), object))
         labelled = [row for row in rows if is_labelled([row.label])[0]]
         if not labelled:
             raise ValueError("no interval has a label")
+        if len({isinstance(row.label, str) for row in labelled}) == 2:
+            raise ValueError("the labels mix text and other types; expected labels of one type")
         self.classes_ = np.unique(np.array([row.label for row in labelled]))
         targets = [np.full(values.shape[1], len(self.classes_)) for values in given.series]
         for row in labelled:
@@ -221,6 +230,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
             "classes": encode_labels(self.classes_),
             "fitted": {name: getattr(self, name) for name in _FITTED},
             "threshold": None if self._novelty is None else self._novelty.threshold,
+            "step": self._step,
         }
         return write_folder(folder, "annotator", document, arrays, self.encoder_)
 
@@ -248,6 +258,10 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         check_number("penalty_", self.penalty_, "[0, inf)")
         check_number("n_channels_in_", channels, "[1, inf)", integer=True)
         check_names(self.channel_names_in_, channels)
+        step = document.get("step")  # absent in annotators of older versions
+        self._step = None if step is None else Step(*step)
+        if self._step is not None:
+            check_number("step", self._step.size, "(0, inf)")
         probe = {"probe.mean": "d", "probe.scale": "d", "probe.coef": "cd", "probe.intercept": "c"}
         shapes = {"mean": "ho", "scale": "ho", **probe}
         threshold = document["threshold"]
@@ -266,6 +280,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any) -> SeriesSet:
         check_is_fitted(self, "probe_")
         given = read_recording(X, self.channel_names_in_)
+        check_step(step_of(given), self._step, "the recording", "the training had")
         channels, length = given.series[0].shape
         if channels != self.n_channels_in_:
             raise ValueError(
@@ -524,6 +539,7 @@ def _smooth(likelihood: Float64, penalty: float) -> Float64:
 def _read_intervals(intervals: Any, given: SeriesSet) -> Iterator[_Row]:
     """Yield intervals with the index of their recording and with points for times."""
     names = {name: index for index, name in enumerate(given.ids or ())}
+    in_points = False
     for number, row in enumerate(_interval_rows(intervals, single=len(given) == 1)):
         try:
             recording, start, end, label = row
@@ -542,7 +558,10 @@ def _read_intervals(intervals: Any, given: SeriesSet) -> Iterator[_Row]:
             raise ValueError(
                 f"interval {number}: {start} to {end} is not within the {length} points of recording {recording!r}"
             )
+        in_points |= is_point(start) or is_point(end)
         yield _Row(int(index), first, last, label)
+    if in_points:
+        warn_of_points(given, "intervals")
 
 
 def _interval_rows(intervals: Any, *, single: bool) -> Iterable[Any]:
@@ -560,6 +579,14 @@ def _interval_rows(intervals: Any, *, single: bool) -> Iterable[Any]:
     return list(zip(*parts, strict=True))
 
 
+def is_point(edge: Any) -> bool:
+    """Whether an edge is a point, and not a time."""
+    is_duration = isinstance(edge, np.timedelta64)  # an integer for numpy
+    return not is_duration and (
+        isinstance(edge, int | np.integer) or (isinstance(edge, float) and edge.is_integer())
+    )
+
+
 def point_at(edge: Any, times: Times | None, side: Any, zoned: bool = False) -> int:
     """Return the point of an edge, which is a point already or a time; text is a time.
 
@@ -571,8 +598,7 @@ def point_at(edge: Any, times: Times | None, side: Any, zoned: bool = False) -> 
     """
     if isinstance(edge, timedelta):
         edge = np.timedelta64(edge)
-    is_duration = isinstance(edge, np.timedelta64)  # an integer for numpy
-    if not is_duration and (isinstance(edge, int | np.integer) or (isinstance(edge, float) and edge.is_integer())):
+    if is_point(edge):
         return int(edge)
     if times is None:
         raise ValueError(f"{edge!r} is not a point, and the recording has no times")

@@ -30,7 +30,7 @@ from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
 from nutime.estimators.storage import DAMAGE, check_names
 from nutime.recordings.folders import read_folder, write_folder
-from nutime.recordings.search import Match, Stretch, best_matches, check_scale
+from nutime.recordings.search import Match, Stretch, best_matches, check_scale, is_gap, read_query
 from nutime.recordings.windows import (
     MIN_WINDOW,
     Indices,
@@ -38,9 +38,11 @@ from nutime.recordings.windows import (
     cut_windows,
     embed_windows,
     embedded_size,
+    missing_points,
     moments,
-    read_recording,
+    open_recordings,
     read_recordings,
+    runs,
 )
 
 _MULTIPLES = (1, 2, 4)  # of the dominant period
@@ -70,8 +72,16 @@ _LEVEL_ARRAYS = ("recording", "start", "vectors", "mean", "components")
 class RecordingIndex:
     """Recordings with the vectors of their windows, from :meth:`build` or :meth:`load`."""
 
-    def __init__(self, given: SeriesSet, levels: list[_Level], encoder: NuTime | None, scale: str) -> None:
+    def __init__(
+        self,
+        given: SeriesSet,
+        missing: list[NDArray[np.bool_]],
+        levels: list[_Level],
+        encoder: NuTime | None,
+        scale: str,
+    ) -> None:
         self.recordings = given
+        self._missing = missing
         self.scale = scale
         self._levels = levels
         self._encoder = encoder
@@ -100,7 +110,9 @@ class RecordingIndex:
             device: where the encoder computes; ``auto`` takes a GPU if there is one.
         """
         check_scale(scale)
-        given = read_recordings(recordings)
+        given = open_recordings(recordings)
+        missing = [missing_points(values) for values in given.series]
+        given = read_recordings(given)
         longest = max(values.shape[1] for values in given.series)
         if isinstance(windows, str):
             period = choose_window(windows, given.series[0], MIN_WINDOW, max(MIN_WINDOW, longest // 16))
@@ -108,7 +120,7 @@ class RecordingIndex:
         sizes = np.unique(np.atleast_1d(windows))
         for size in sizes.tolist():
             check_number("windows", size, f"[{MIN_WINDOW}, {longest}]", integer=True)
-        index = cls(given, [], None if encoder is None else load_encoder(encoder, device), scale)
+        index = cls(given, missing, [], None if encoder is None else load_encoder(encoder, device), scale)
         index._levels = [index._level(int(size)) for size in sizes]
         return index
 
@@ -126,7 +138,7 @@ class RecordingIndex:
         check_number("k", k, "[1, inf)", integer=True)
         check_number("n_candidates", n_candidates, "[1, inf)", integer=True)
         given = self.recordings
-        values = read_recording(query, given.channel_names).series[0]
+        values = read_query(query, given)
         stretch = Stretch.of(values, self._moments[1], self.scale)
         level = min(self._levels, key=lambda level: abs(np.log(level.size / stretch.size)))
         if not 1 / _MAX_RATIO <= level.size / stretch.size <= _MAX_RATIO:
@@ -136,6 +148,9 @@ class RecordingIndex:
             )
         vector = (self._vectors(values, np.zeros(1, np.intp), stretch.size) - level.mean) @ level.components.T
         distance = euclidean_distances(vector, level.vectors)[0]
+        for index, flags in enumerate(self._missing):
+            own = np.flatnonzero(level.recording == index)
+            distance[own[is_gap(flags, level.size)[level.start[own]]]] = np.inf
         nearest = np.argsort(distance)[:n_candidates]
         blocks = []
         for index, recording in enumerate(given.series):
@@ -143,12 +158,13 @@ class RecordingIndex:
             centre = level.start[own] + (level.size - stretch.size) // 2
             last = recording.shape[1] - stretch.size
             blocks.append(np.unique(np.clip(centre - stretch.size // 2, 0, last)) if last >= 0 else own[:0])
-        return best_matches(given, stretch, blocks, k)
+        return best_matches(given, self._missing, stretch, blocks, k)
 
     def save(self, folder: str | Path) -> Path:
         """Write the index as ``folder``; an error leaves the folder as it was."""
         given = self.recordings
         arrays: dict[str, NDArray[Any]] = {f"values_{i}": values for i, values in enumerate(given.series)}
+        arrays |= {f"missing_{i}": runs(missing) for i, missing in enumerate(self._missing)}
         for number, level in enumerate(self._levels):
             arrays |= {f"{name}_{number}": getattr(level, name) for name in _LEVEL_ARRAYS}
         if given.times is not None:
@@ -174,6 +190,7 @@ class RecordingIndex:
         try:
             check_scale(document["scale"])
             given = _restore_recordings(document, arrays)
+            missing = [_restore_missing(arrays, i, values.shape[1]) for i, values in enumerate(given.series)]
             levels = [
                 _restore_level(size, {name: arrays[f"{name}_{i}"] for name in _LEVEL_ARRAYS}, given, encoder)
                 for i, size in enumerate(document["windows"])
@@ -182,7 +199,7 @@ class RecordingIndex:
                 raise ValueError("no windows")
         except DAMAGE as error:
             raise ValueError(f"{folder}: not written by nutime, or damaged ({one_line(error)})") from None
-        return cls(given, levels, encoder, document["scale"])
+        return cls(given, missing, levels, encoder, document["scale"])
 
     def _level(self, size: int) -> _Level:
         stride = max(1, size // _OVERLAP)
@@ -241,6 +258,17 @@ def _restore_recordings(document: dict[str, Any], arrays: dict[str, NDArray[Any]
     return SeriesSet(
         series, ids=document["ids"], channel_names=document["channel_names"], times=found, zoned=zoned
     )
+
+
+def _restore_missing(arrays: dict[str, NDArray[Any]], number: int, length: int) -> NDArray[np.bool_]:
+    """Return which points of a recording are missing, none in indexes of older versions."""
+    flags = np.zeros(length, bool)
+    edges = arrays.get(f"missing_{number}", np.empty((0, 2), np.intp))
+    if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind != "i":
+        raise ValueError(f"missing points of shape {edges.shape} and type {edges.dtype}")
+    for start, end in edges.tolist():
+        flags[max(start, 0) : max(end, 0)] = True
+    return flags
 
 
 def _restore_level(size: Any, arrays: dict[str, NDArray[Any]], given: SeriesSet, encoder: NuTime | None) -> _Level:

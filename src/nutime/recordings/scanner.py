@@ -34,8 +34,10 @@ from nutime.estimators.base import load_encoder
 from nutime.recordings.windows import (
     Float64,
     Indices,
+    Step,
     add_windows,
     as_matrix,
+    check_step,
     choose_window,
     cut_windows,
     embed_windows,
@@ -45,6 +47,7 @@ from nutime.recordings.windows import (
     open_recording,
     read_recordings,
     runs,
+    step_of,
     times_of,
 )
 
@@ -141,6 +144,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
     mean_: Float64
     scale_: Float64
     _references: list[_Reference]
+    _step: Step | None
     _stream: _Stream
 
     def __init__(
@@ -174,6 +178,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
     def _fit_reference(self, X: Any) -> Float64:
         """Keep the windows of ``X``; return the score of its points, each stretch compared with the others."""
         check_number("false_alarm_rate", self.false_alarm_rate, "(0, 1)")
+        check_number("max_windows", self.max_windows, f"[{_MIN_WINDOWS}, inf)", integer=True)
         given = open_recording(X)
         missing = ~np.isfinite(given.series[0].astype(np.float64))
         given = read_recordings(given)
@@ -183,6 +188,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"a recording to compare with needs at least {4 * _MIN_WINDOW} points, got {length}")
         self.encoder_ = None if self.encoder is None else load_encoder(self.encoder, self.device)
         self.n_channels_in_, self.channel_names_in_ = len(recording), given.channel_names
+        self._step = step_of(given)
         shortest = int(np.clip(length // 100, _MIN_WINDOW, _MAX_WINDOW))
         self.window_ = choose_window(self.window, recording, shortest, min(length // 50, _LONGEST))
         self.mean_, self.scale_ = moments([recording])
@@ -332,6 +338,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
     def _scan(self, X: Any, *, itself: bool) -> Float64:
         check_is_fitted(self, "threshold_")
         given = open_recording(X, self.channel_names_in_)
+        check_step(step_of(given), self._step, "the recording", "the reference has")
         recording, self.times_ = given.series[0], times_of(given)
         channels, length = recording.shape
         stream = _Stream(self, itself=itself)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
 from nutime.checks import check_number
@@ -27,11 +28,15 @@ from nutime.recordings.windows import (
     ROUNDING,
     Float64,
     Indices,
+    check_step,
     interval_times,
     mean_and_deviation,
+    missing_points,
     moments,
+    open_recordings,
     read_recording,
     read_recordings,
+    step_of,
     times_of,
 )
 
@@ -63,6 +68,8 @@ class Match(NamedTuple):
 def find(recordings: Any, query: Any, k: int = 10, *, scale: str = "keep") -> list[Match]:
     """Return the ``k`` stretches most like the query that do not overlap each other, the best first.
 
+    Missing values are interpolated; a stretch is no match if half of its points or more are missing.
+
     Args:
         recordings: one recording, a list or a dict of several (arrays ``(length,)`` or ``(channels, length)``, or
             frames), or a :class:`~nutime.recordings.index.RecordingIndex`.
@@ -74,11 +81,20 @@ def find(recordings: Any, query: Any, k: int = 10, *, scale: str = "keep") -> li
     if hasattr(recordings, "search"):
         return recordings.search(query, k, scale=scale)  # type: ignore[no-any-return]
     check_number("k", k, "[1, inf)", integer=True)
-    given = read_recordings(recordings)
-    values = read_recording(query, given.channel_names).series[0]
+    given = open_recordings(recordings)
+    missing = [missing_points(recording) for recording in given.series]
+    given = read_recordings(given)
+    values = read_query(query, given)
     stretch = Stretch.of(values, moments(given.series)[1], scale)
     starts = [np.arange(0, recording.shape[1] - stretch.size + 1, stretch.size) for recording in given.series]
-    return best_matches(given, stretch, starts, k)
+    return best_matches(given, missing, stretch, starts, k)
+
+
+def read_query(query: Any, given: SeriesSet) -> Float64:
+    """Return the values of a query for recordings, with their channels and at their step."""
+    read = read_recording(query, given.channel_names)
+    check_step(step_of(read), step_of(given), "the query", "the recording has")
+    return read.series[0]
 
 
 def check_scale(scale: Any) -> None:
@@ -156,12 +172,19 @@ class Stretch:
         return float(largest * np.sqrt(((difference / largest) ** 2).mean()))
 
 
-def best_matches(given: SeriesSet, stretch: Stretch, blocks: list[Indices], k: int) -> list[Match]:
-    """Return the best matches that begin in one of the ``blocks``: where each begins, sorted, per recording."""
+def best_matches(
+    given: SeriesSet, missing: list[NDArray[np.bool_]], stretch: Stretch, blocks: list[Indices], k: int
+) -> list[Match]:
+    """Return the best matches that begin in one of the ``blocks``: where each begins, sorted, per recording.
+
+    ``missing`` tells which points of each recording are missing.
+    """
     size = stretch.size
+    excluded = [is_gap(flags, size) for flags in missing]
     recording_of = np.repeat(np.arange(len(blocks)), [len(starts) for starts in blocks])
     block_start = np.concatenate(blocks)
-    found = [_block_minima(stretch, values, starts) for values, starts in zip(given.series, blocks, strict=True)]
+    parts = zip(given.series, excluded, blocks, strict=True)
+    found = [_block_minima(stretch, values, gaps, starts) for values, gaps, starts in parts]
     best, place = (np.concatenate(parts) for parts in zip(*found, strict=True))
     taken: list[tuple[int, int]] = []
     while len(taken) < k and len(best) and np.isfinite(best[block := int(best.argmin())]):
@@ -172,6 +195,7 @@ def best_matches(given: SeriesSet, stretch: Stretch, blocks: list[Indices], k: i
         for again in near:  # their best overlaps the match
             first, last = block_start[again], min(block_start[again] + size, values.shape[1] - size + 1)
             distances = stretch.squared_distances(values, first, last)
+            distances[excluded[index][first:last]] = np.inf
             for other, other_start in taken:
                 if other == index:
                     distances[max(0, other_start - size + 1 - first) : max(0, other_start + size - first)] = np.inf
@@ -185,8 +209,16 @@ def best_matches(given: SeriesSet, stretch: Stretch, blocks: list[Indices], k: i
     return sorted(matches, key=lambda match: match.distance)
 
 
-def _block_minima(stretch: Stretch, values: Array, starts: Indices) -> tuple[Float64, Indices]:
-    """Return the smallest squared distance in each block, and where it is."""
+def is_gap(missing: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
+    """Return of which stretches at least half of the points are missing, by where they begin."""
+    before = np.concatenate([[0], np.cumsum(missing)])
+    return np.asarray(2 * (before[size:] - before[:-size]) >= size)
+
+
+def _block_minima(
+    stretch: Stretch, values: Array, gaps: NDArray[np.bool_], starts: Indices
+) -> tuple[Float64, Indices]:
+    """Return the smallest squared distance in each block, outside of gaps, and where it is."""
     size = stretch.size
     best, place = np.full(len(starts), np.inf), np.array(starts, np.intp)
     per_chunk = max(1, _CHUNK_POINTS // size)
@@ -198,6 +230,7 @@ def _block_minima(stretch: Stretch, values: Array, starts: Indices) -> tuple[Flo
             first, last = starts[part[0]], min(starts[part[-1]] + size, values.shape[1] - size + 1)
             distances = np.full(len(part) * size, np.inf)
             distances[: last - first] = stretch.squared_distances(values, first, last)
+            distances[: last - first][gaps[first:last]] = np.inf
             table = distances.reshape(len(part), size)
             best[part], place[part] = table.min(1), starts[part] + table.argmin(1)
     return best, place

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import StandardScaler
 
+from nutime.checks import check_number
 from nutime.data.timeline import Times
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
 from nutime.estimators.base import load_encoder
@@ -35,6 +36,7 @@ from nutime.recordings.windows import (
     embed_windows,
     interval_times,
     long_runs,
+    missing_points,
     open_recording,
     read_recordings,
     standardise,
@@ -121,9 +123,11 @@ class NuTimeSegmenter(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the change points of ``X``, ``(length,)`` or ``(channels, length)``; ``y`` is ignored."""
+        check_number("penalty", self.penalty, "[0, inf)")
+        check_number("n_windows", self.n_windows, "[2, inf)", integer=True)
         given = open_recording(X)
         self.times_ = times_of(given)
-        missing = np.asarray(np.isnan(given.series[0].astype(np.float64)).all(0))
+        missing = missing_points(given.series[0])
         known = np.flatnonzero(~long_runs(missing[None], MIN_WINDOW, np.zeros(1, np.intp)))
         if len(known) < 4 * MIN_WINDOW:
             where = " outside of gaps" if len(known) < len(missing) else ""

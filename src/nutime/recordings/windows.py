@@ -6,14 +6,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nutime.data import frames
 from nutime.data.frames import RawSeries, read_groups, read_mapping, read_xarray
-from nutime.data.series import Array, SeriesSet, align, as_array, as_series, is_groupby, is_xarray
+from nutime.data.series import Array, SeriesSet, align, as_array, is_groupby, is_xarray, read_input
 from nutime.data.timeline import Times
 from nutime.encoder import NuTime
 from nutime.model.reading import pooled_size
@@ -30,7 +30,19 @@ _POOL = "upper"
 _MAX_POINTS = 2**20
 #: Standard deviation, relative to the values, up to which it is rounding, and they are constant.
 ROUNDING = 1e-15
+#: Recordings whose steps differ by more are not compared point by point.
+_MAX_STEP_RATIO = 1.1
 _log = logging.getLogger("nutime")
+
+
+class Step(NamedTuple):
+    """The time from one point to the next: in seconds of dates and durations, else in the unit of the times."""
+
+    size: float
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.size:g} {self.unit}".rstrip()
 
 
 def open_recordings(X: Any, channel_names: Sequence[str] | None = None) -> SeriesSet:
@@ -55,6 +67,7 @@ def open_recordings(X: Any, channel_names: Sequence[str] | None = None) -> Serie
             channel_names=raw.channel_names,
             times=raw.times,
             zoned=raw.report.n_zoned > 0,
+            regridded=raw.report.regridded,
             notes=notes,
         )
     values = [as_matrix(recording) for recording in given.series]
@@ -67,13 +80,17 @@ def open_recordings(X: Any, channel_names: Sequence[str] | None = None) -> Serie
             raise ValueError(
                 f"recording {index} has {len(recording)} channel(s), recording 0 has {len(values[0])}"
             )
+    step = step_of(given)
+    for index in range(1, len(values)):
+        check_step(step_of(given, index), step, f"recording {index}", "recording 0 has")
     return align(replace(given, series=values), channel_names=channel_names)
 
 
 def read_recordings(X: Any, channel_names: Sequence[str] | None = None) -> SeriesSet:
     """Return recordings as finite float64 arrays: NaN is interpolated, and held constant at the ends."""
     given = open_recordings(X, channel_names)
-    return replace(given, series=[_fill(recording) for recording in given.series])
+    filled = read_input(replace(given, series=[_hold_ends(recording) for recording in given.series]))
+    return replace(given, series=[values.astype(np.float64, copy=False) for values in filled.series])
 
 
 def open_recording(X: Any, channel_names: Sequence[str] | None = None) -> SeriesSet:
@@ -93,6 +110,36 @@ def read_recording(X: Any, channel_names: Sequence[str] | None = None) -> Series
 def times_of(given: SeriesSet, index: int = 0) -> Times | None:
     """Return the time of each point of a recording, None if it has no times."""
     return None if given.times is None else given.times[index]
+
+
+def step_of(given: SeriesSet, index: int = 0) -> Step | None:
+    """Return the usual step of a recording, None if it has no times."""
+    times = times_of(given, index)
+    if times is None or len(times) < 2:
+        return None
+    steps = np.diff(times)
+    if steps.dtype.kind == "m":
+        return Step(float(np.median(steps / np.timedelta64(1, "s"))), "s")
+    return Step(float(np.median(steps)), "")
+
+
+def check_step(step: Step | None, known: Step | None, name: str, known_name: str) -> None:
+    """Raise ValueError if the points of two recordings, compared one by one, are not as far apart in time."""
+    if step is None or known is None or step.unit != known.unit:
+        return
+    if max(step.size, known.size) > _MAX_STEP_RATIO * min(step.size, known.size):
+        raise ValueError(
+            f"{name} has a point every {step}, {known_name} one every {known}; bring both to one step "
+            "(frame.resample, --freq), or give arrays without times"
+        )
+
+
+def warn_of_points(given: SeriesSet, what: str) -> None:
+    """Log a warning if points that a user gave may have been meant as rows of the input."""
+    if given.regridded:
+        _log.warning(
+            f"points of {what} are those of the regular grid, not rows of the input; give times if rows are meant"
+        )
 
 
 def interval_times(times: Times | None, start: int, end: int) -> tuple[Any, Any]:
@@ -127,13 +174,19 @@ def as_matrix(X: Any) -> NDArray[Any]:
     return np.atleast_2d(array)
 
 
-def _fill(values: NDArray[Any]) -> Float64:
+def _hold_ends(values: NDArray[Any]) -> Float64:
+    """Return a copy whose missing ends, which are no padding here, have the value beside them."""
     array = values.astype(np.float64)
     known = np.flatnonzero(~np.isnan(array).all(0))
-    if known.size:  # as_series would trim these ends, and the points would no longer be those of X
+    if known.size:  # read_input would trim these ends, and the points would no longer be those of X
         array[:, : known[0]] = array[:, [known[0]]]
         array[:, known[-1] + 1 :] = array[:, [known[-1]]]
-    return as_series([array])[0].astype(np.float64, copy=False)
+    return array
+
+
+def missing_points(recording: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which points of a recording that is not filled are missing in all channels."""
+    return np.asarray(np.isnan(recording.astype(np.float64)).all(0))
 
 
 def standardise(recording: Array) -> Float64:

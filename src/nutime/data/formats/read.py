@@ -162,7 +162,8 @@ def read_recordings(path: _PathLike, **options: Unpack[ReadOptions]) -> SeriesSe
     found = list(with_notes(records, report, notes))
     if len(found) == 1 and found[0].id is None and Path(path) != STDIN:
         found = [replace(found[0], id=_stem(Path(path)))]
-    return replace(record_set(found), zoned=report.n_zoned > 0, notes=tuple(notes))
+    zoned, regridded = report.n_zoned > 0, report.regridded
+    return replace(record_set(found), zoned=zoned, regridded=regridded, notes=tuple(notes))
 
 
 def record_set(records: list[Record]) -> SeriesSet:
