@@ -200,7 +200,6 @@ def test_durations_are_times_of_a_recording_that_has_durations():
         ([("a", 0, 400, 1), ("a", 400, 800, "saw")], "the label of intervals mixes text with int and str"),
         ([("a", 0, 10, "sine")], "no window of 16 points is within 'sine'"),
         (pd.DataFrame({"recording": ["a"], "start": [0], "stop": [4], "label": ["x"]}), "no column 'end'"),
-        ([("a", 0, 400, "1"), ("a", 400, 800, 1)], "the labels mix text and other types"),
     ],
 )
 def test_intervals_that_cannot_be_understood_are_refused_in_one_line(rows, message, encoder):

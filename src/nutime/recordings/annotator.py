@@ -172,8 +172,6 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         labelled = [row for row in rows if is_labelled([row.label])[0]]
         if not labelled:
             raise ValueError("no interval has a label")
-        if len({isinstance(row.label, str) for row in labelled}) == 2:
-            raise ValueError("the labels mix text and other types; expected labels of one type")
         self.classes_ = np.unique(np.array([row.label for row in labelled]))
         targets = [np.full(values.shape[1], len(self.classes_)) for values in given.series]
         for row in labelled:
