@@ -50,11 +50,11 @@ def explain(
     from nutime.batch.source import Chunk, Extent, Source
     from nutime.cli import summaries
     from nutime.data.series import read_input
+    from nutime.data.timeline import joined_times
     from nutime.devices import usable_device
     from nutime.estimators import storage
     from nutime.figures import style
     from nutime.figures.contribution import MAX_PANELS, draw_contributions
-    from nutime.recordings.tables import joined_times
 
     given = Chunk.joined(Source(source, read, "test", keep_missing=True).opened()[1])
     data = given._replace(data=read_input(given.data))

@@ -479,7 +479,7 @@ def _show(
     """Write the results; print the summary as JSON or as a page."""
     from nutime.batch.results import write_results
     from nutime.cli import summaries
-    from nutime.recordings.tables import time_texts
+    from nutime.data.timeline import time_texts
 
     write_results(out, columns)
     lengths = [values.shape[1] for values in given.series]

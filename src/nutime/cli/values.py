@@ -119,10 +119,9 @@ def forecast(
     from nutime.batch.results import write_results
     from nutime.batch.source import Extent
     from nutime.cli import summaries
-    from nutime.data.timeline import next_times
+    from nutime.data.timeline import joined_times, next_times
     from nutime.figures import style
     from nutime.figures.forecast import MAX_PANELS, draw_forecasts
-    from nutime.recordings.tables import joined_times
     from nutime.values import observed_end
 
     n_series = len(data.series)
@@ -192,7 +191,7 @@ def _table(data: SeriesSet, channels: list[str], series: list[Array]) -> Results
     import numpy as np
 
     from nutime.batch.source import input_columns
-    from nutime.recordings.tables import joined_times
+    from nutime.data.timeline import joined_times
 
     lengths = [values.shape[1] for values in series]
     repeated = input_columns(data)

@@ -280,6 +280,20 @@ def in_seconds(times: Times) -> Times:
     return times / np.timedelta64(1, "s") if times.dtype.kind == "m" else times
 
 
+def time_texts(times: Times) -> list[str]:
+    """Return times as text, durations in seconds, dates without fractions of a second where all are zero."""
+    if times.dtype.kind == "m":
+        return [f"{seconds} s" for seconds in in_seconds(times).tolist()]
+    return [text.replace("T", " ").removesuffix(".000000") for text in times.astype(str).tolist()]
+
+
+def joined_times(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return parts of a column as one; if it is one of times, as text where some are dates and others numbers."""
+    if len({part.dtype.kind if part.dtype.kind in "mM" else "" for part in parts}) > 1:
+        parts = [np.array(time_texts(part), np.str_) for part in parts]
+    return np.concatenate(parts)
+
+
 def _filled(times: Times, places: NDArray[np.intp]) -> Times:
     """Return the times at every place: those of the samples as they are, and equal steps between them."""
     is_float = times.dtype.kind == "f"

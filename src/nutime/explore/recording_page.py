@@ -15,12 +15,13 @@ from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
 from nutime.batch.results import Results, csv_text
+from nutime.data.timeline import time_texts
 from nutime.explore.layout import choice, graph, section
 from nutime.explore.overview import View, overview_figure
 from nutime.explore.page import new_app
 from nutime.explore.recording import RecordingAnalysis
 from nutime.recordings.search import Match
-from nutime.recordings.tables import table_rows, time_texts
+from nutime.recordings.tables import table_rows
 
 #: Channels drawn at first; more fit only on a large screen.
 CHANNELS = 4
