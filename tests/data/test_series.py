@@ -342,7 +342,7 @@ def test_series_with_different_numbers_of_channels_are_refused():
         (3.0, "got float: "),
         ("GunPoint", "got str: "),
         (None, "got NoneType: "),
-        (iter([np.ones(5)]), "got list_iterator: "),
+        pytest.param(iter([np.ones(5)]), "got list_iterator: ", id="iterator"),
     ],
     ids=repr,
 )
