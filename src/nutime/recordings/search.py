@@ -90,7 +90,7 @@ def find(recordings: Any, query: Any, k: int = 10, *, scale: str = "keep") -> li
     return best_matches(given, missing, stretch, starts, k)
 
 
-def read_query(query: Any, given: SeriesSet) -> Float64:
+def read_query(query: Any, given: SeriesSet) -> Array:
     """Return the values of a query for recordings, with their channels and at their step."""
     read = read_recording(query, given.channel_names)
     check_step(step_of(read), step_of(given), "the query", "the recording has")
