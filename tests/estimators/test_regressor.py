@@ -125,6 +125,13 @@ def test_the_name_of_the_target_is_kept(model, tmp_path):
     assert NuTimeRegressor.load(fitted.save(tmp_path / "model")).target_name_ == "stiffness"
 
 
+def test_a_column_of_polars_without_a_name_names_no_target(model):
+    pl = pytest.importorskip("polars")
+    X, y = tones(20)
+    assert not hasattr(NuTimeRegressor(encoder=model).fit(X, pl.Series(y)), "target_name_")
+    assert NuTimeRegressor(encoder=model).fit(X, pl.Series("stiffness", y)).target_name_ == "stiffness"
+
+
 # ---- the ridge regression -----------------------------------------------------------------------------
 
 

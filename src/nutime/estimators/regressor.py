@@ -142,7 +142,7 @@ class NuTimeRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc
         order = np.argsort(np.abs(errors))
         self.residuals_ = np.abs(errors)[order] * self.target_scale_
         self.residual_weights_ = weights[order]
-        if (name := getattr(y, "name", None)) is not None:
+        if (name := getattr(y, "name", None)) not in (None, ""):  # polars names a column without a name so
             self.target_name_ = str(name)
         return self
 
