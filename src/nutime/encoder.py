@@ -32,6 +32,7 @@ from nutime.model.network import NuTimeNetwork, count_parameters
 from nutime.model.reading import PIECES_FROM, Length, Reading, unit_for
 from nutime.model.windows import SHAPE_EPSILON
 from nutime.progress import Report, progress
+from nutime.threads import map_chunks, usable_threads
 
 #: Version of the saved files; increased when older versions can no longer read them.
 FORMAT = 1
@@ -55,7 +56,6 @@ class NuTime(NuTimeNetwork):
 
     _decoder_weights: dict[str, torch.Tensor] | None = None
 
-    @torch.inference_mode()
     def embed(
         self,
         X: SeriesLike,
@@ -98,19 +98,25 @@ class NuTime(NuTimeNetwork):
             reading = Reading.choose(self.config, pool, length, series)
         _warn_of_lost_detail(series, reading)
         size = max(1, batch_size // max(1, reading.pieces))
-        parts = []
+        size = min(size, -(-len(series) // usable_threads(self.device)))  # every thread has a chunk
+
+        def embed_chunk(start: int) -> NDArray[np.float32]:
+            chunk = series[start : start + size]
+            batch = torch.from_numpy(resample(chunk, reading.points))
+            if self.config.channels == 1:
+                batch = batch.flatten(0, 1).unsqueeze(1)
+            vectors = torch.cat([self._vectors(part, reading) for part in torch.split(batch, size)])
+            found = [vectors.reshape(len(chunk), -1).numpy()]
+            if reading.convolved:
+                found.append(self.convolutions(chunk, reading))
+            return np.concatenate(found, axis=1)
+
+        parts, done = [], 0
         with progress("embedding", verbose) as report:
-            for start in range(0, len(series), size):
-                chunk = series[start : start + size]
-                batch = torch.from_numpy(resample(chunk, reading.points))
-                if self.config.channels == 1:
-                    batch = batch.flatten(0, 1).unsqueeze(1)
-                vectors = torch.cat([self._vectors(part, reading) for part in torch.split(batch, size)])
-                part = vectors.reshape(len(chunk), -1).numpy()
-                if reading.convolved:
-                    part = np.concatenate([part, self.convolutions(chunk, reading)], axis=1)
+            for part in map_chunks(embed_chunk, range(0, len(series), size), self.device):
                 parts.append(part)
-                report(start + len(chunk), len(series))
+                done += len(part)
+                report(done, len(series))
         return np.concatenate(parts)
 
     @torch.inference_mode()

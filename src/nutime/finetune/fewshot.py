@@ -108,7 +108,7 @@ def _forest_votes(
     """Return ``(tasks, n, classes)``, the probabilities of the queries by trees of each task."""
     reading = ForestReading.choose(series)  # trees are the same for any level and scale
     features, selected = reading.training_features(series)
-    query_features = np.concatenate(list(reading.features(queries)))
+    query_features = reading.map_features(np.asarray, queries)
     votes = []
     for class_ids, members in tasks:
         task_targets, weights = class_ids[targets[members]], np.ones(len(members))

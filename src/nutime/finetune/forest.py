@@ -7,11 +7,11 @@ version, and a prediction can be traced.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from nutime.checks import check_arrays
 from nutime.data.series import Array, resample
 from nutime.finetune.linear import MAX_FEATURES, Float64, selected_features
 from nutime.model.quantiles import interval_quantiles, quantile_points, quantile_size
+from nutime.threads import map_chunks, usable_threads
 
 #: Number of trees, and candidates of a split as a share of one channel's features; they may be of any channel.
 _TREES, _SHARE = 100, 0.1
@@ -38,6 +39,7 @@ _TARGET_STEP = 2.0**-20
 #: The mean of two different models is underconfident; chosen inside training splits.
 TEMPERATURE = 2 / 3
 _LARGEST = float(np.finfo(np.float32).max)
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -64,22 +66,26 @@ class ForestReading:
         """The number of features."""
         return quantile_size(self.points, len(self.center))
 
-    def features(self, series: Sequence[Array]) -> Iterator[NDArray[np.float32]]:
-        """Yield the features of some series at a time."""
-        center, scale = (
-            torch.tensor(self.center),
-            torch.tensor(self.scale),
-        )  # copies: joblib may map them read-only
-        chunk_size = max(1, _MEMORY_BUDGET // self.size)
-        for start in range(0, len(series), chunk_size):
-            batch = torch.from_numpy(resample(series[start : start + chunk_size], self.points))
-            yield forest_features(batch, center, scale).numpy()
+    def map_features(
+        self, function: Callable[[NDArray[np.float32]], NDArray[_Scalar]], series: Sequence[Array]
+    ) -> NDArray[_Scalar]:
+        """Return a function of the features of all series, computed for some series at a time."""
+        # Copies, because joblib may map the arrays read-only.
+        center, scale = torch.tensor(self.center), torch.tensor(self.scale)
+        threads = usable_threads()
+        size = max(1, min(_MEMORY_BUDGET // self.size // threads, -(-len(series) // threads)))
+
+        def of_chunk(start: int) -> NDArray[_Scalar]:
+            batch = torch.from_numpy(resample(series[start : start + size], self.points))
+            return function(forest_features(batch, center, scale).numpy())
+
+        return np.concatenate(list(map_chunks(of_chunk, range(0, len(series), size))))
 
     def training_features(self, series: Sequence[Array]) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
         """Return the features that trees are grown on, and their indices."""
         limit = min(self.size, MAX_FEATURES, max(1, _MAX_VALUES // len(series)))
         selected = selected_features(self.size, limit)
-        return np.concatenate([part[:, selected] for part in self.features(series)]), selected
+        return self.map_features(lambda features: features[:, selected], series), selected
 
 
 @dataclass(frozen=True)
@@ -195,11 +201,11 @@ class Forest:
 
     def probabilities(self, series: Sequence[Array]) -> Float64:
         """Return ``(n, classes)``."""
-        return np.concatenate([self.votes(part) for part in self.reading.features(series)])
+        return self.reading.map_features(self.votes, series)
 
     def predictions(self, series: Sequence[Array]) -> Float64:
         """Return ``(n,)``."""
-        return np.concatenate([self.votes(part)[:, 0] for part in self.reading.features(series)])
+        return self.reading.map_features(self.votes, series)[:, 0]
 
     @torch.inference_mode()
     def votes(self, features: NDArray[np.float32]) -> Float64:
