@@ -584,6 +584,24 @@ def test_explain_writes_a_row_per_point_and_a_figure(nutime, tmp_path, train, mo
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {"explain.png", "explain.svg"}
 
 
+def test_the_figure_of_explain_shows_each_channel_with_its_own_contribution(nutime, tmp_path, weights):
+    pytest.importorskip("matplotlib")
+    X, y = waves(6)
+    rows = [(f"s{series}", t, 9 * x, t % 5, y[series]) for series, wave in enumerate(X) for t, x in enumerate(wave)]
+    pictures = []
+    for order in ([0, 1, 2, 3, 4], [0, 1, 3, 2, 4]):
+        names = [("id", "time", "volt", "ampere", "label")[column] for column in order]
+        lines = [",".join(str(row[column]) for column in order) for row in rows]
+        (tmp_path / "series.csv").write_text("\n".join([",".join(names), *lines]))
+        if not pictures:
+            done = nutime("fit", tmp_path / "series.csv", "-o", tmp_path / "model", "--weights", weights)
+            assert done.code == 0, done.err
+        figure = ["--index", 0, "--figure", tmp_path / "figures"]
+        assert nutime("explain", tmp_path / "model", tmp_path / "series.csv", "-o", "-", *figure).code == 0
+        pictures.append((tmp_path / "figures" / "explain.png").read_bytes())
+    assert pictures[0] == pictures[1]
+
+
 @pytest.mark.parametrize("command", ["explain", "forecast"])
 def test_a_figure_that_cannot_be_written_is_refused_before_the_work(
     nutime, tmp_path, train, model, chosen, command
