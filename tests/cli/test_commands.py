@@ -587,7 +587,9 @@ def test_explain_writes_a_row_per_point_and_a_figure(nutime, tmp_path, train, mo
 def test_the_figure_of_explain_shows_each_channel_with_its_own_contribution(nutime, tmp_path, weights):
     pytest.importorskip("matplotlib")
     X, y = waves(6)
-    rows = [(f"s{series}", t, 9 * x, t % 5, y[series]) for series, wave in enumerate(X) for t, x in enumerate(wave)]
+    rows = [
+        (f"s{series}", t, 9 * x, t % 5, y[series]) for series, wave in enumerate(X) for t, x in enumerate(wave)
+    ]
     pictures = []
     for order in ([0, 1, 2, 3, 4], [0, 1, 3, 2, 4]):
         names = [("id", "time", "volt", "ampere", "label")[column] for column in order]
