@@ -928,6 +928,17 @@ def test_fit_with_a_target_trains_a_regressor_that_predict_applies(nutime, numbe
     np.testing.assert_allclose([[float(row["lower"]), float(row["upper"])] for row in rows], expected, rtol=1e-5)
 
 
+def test_a_label_that_is_no_number_is_refused_by_a_regressor_with_its_file(
+    nutime, numbers, train, weights, tmp_path
+):
+    model = tmp_path / "model"
+    options = ["--id", "patient", "--weights", weights]
+    assert nutime("fit", numbers, "-o", model, "--target", "speed", *options).code == 0
+    done = nutime("predict", model, train, "-o", tmp_path / "out.csv", "--id", "patient", "--label", "speed")
+    assert f"{train}: 'slow' is not a number" in done.refusal
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_the_page_of_fit_states_the_errors_of_numbers(nutime, numbers, weights, tmp_path):
     done = nutime(
         "fit", numbers, "-o", tmp_path / "m", "--target", "speed", "--id", "patient", "--weights", weights

@@ -413,7 +413,9 @@ def _apply(
         bar = new_bar("series", total)
 
         def observe(extent: Extent, columns: Results) -> None:
-            bar(report.add(extent, columns), total)
+            with errors_about(source.address):  # labels that are no numbers, for a regressor
+                done = report.add(extent, columns)
+            bar(done, total)
 
         if ray:
             apply_model_with_ray(model, source, out, observe=observe, **ray, **options)
