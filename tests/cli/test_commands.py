@@ -584,6 +584,17 @@ def test_explain_writes_a_row_per_point_and_a_figure(nutime, tmp_path, train, mo
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {"explain.png", "explain.svg"}
 
 
+@pytest.mark.parametrize(("name", "mentioned"), [("age", True), ("t40", False)])
+def test_fit_mentions_a_column_among_the_points_that_is_not_numbered_like_them(
+    nutime, tmp_path, train, weights, chosen, name, mentioned
+):
+    header, *lines = train.read_text().splitlines()
+    train.write_text("\n".join([f"{header},{name}", *(f"{line},{len(line)}" for line in lines)]))
+    done = nutime("fit", train, "-o", tmp_path / "m", "--weights", weights, *chosen)
+    assert done.code == 0, done.err
+    assert (f"'{name}' read as values of the series" in done.err) == mentioned
+
+
 def test_the_figure_of_explain_shows_each_channel_with_its_own_contribution(nutime, tmp_path, weights):
     pytest.importorskip("matplotlib")
     X, y = waves(6)
