@@ -526,6 +526,14 @@ def test_the_command_refuses_what_is_no_model_and_writes_nothing(tmp_path, model
     assert not (tmp_path / "model.onnx").exists()
 
 
+@pytest.mark.parametrize("name", ["series.csv", "model", "model.onnx"])
+def test_a_file_of_another_kind_or_a_folder_is_not_overwritten(encoder, tmp_path, name):
+    path = tmp_path / name
+    path.write_text("1,2") if path.suffix == ".csv" else path.mkdir()
+    assert refusal(encoder, path) == f"{path}: name a file that ends in .onnx"
+    assert path.is_dir() or path.read_text() == "1,2"
+
+
 def test_without_onnx_the_extra_is_named(encoder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert "pip install 'nutime[onnx]'" in refusal(encoder, tmp_path / "m.onnx")

@@ -70,13 +70,15 @@ def export_onnx(
 
     Args:
         model: shipped weights by name, a folder of an encoder or of a fitted estimator, or such an object.
-        path: the file to write.
+        path: the file to write; it ends in ``.onnx``.
         pool: of an encoder, as in :meth:`nutime.NuTime.embed`; an estimator has that of its fit.
         length: of an encoder, likewise.
         quantize: whether to store the layers of the network as 8-bit integers: a smaller and faster file for
             onnxruntime alone, whose embeddings differ by about 1 %. Not for a detector, which has to recognise
             its training series.
     """
+    if Path(path).suffix.lower() != ".onnx" or Path(path).is_dir():
+        raise ValueError(f"{path}: name a file that ends in .onnx")
     needed = ("onnx", "onnxscript", "onnxruntime")[: 3 if quantize else 2]
     if not all(map(find_spec, needed)):
         raise ValueError(f"export needs {' and '.join(needed)}; install them with: pip install 'nutime[onnx]'")

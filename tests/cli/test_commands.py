@@ -584,6 +584,37 @@ def test_explain_writes_a_row_per_point_and_a_figure(nutime, tmp_path, train, mo
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {"explain.png", "explain.svg"}
 
 
+@pytest.mark.parametrize(("name", "mentioned"), [("age", True), ("t40", False)])
+def test_fit_mentions_a_column_among_the_points_that_is_not_numbered_like_them(
+    nutime, tmp_path, train, weights, chosen, name, mentioned
+):
+    header, *lines = train.read_text().splitlines()
+    train.write_text("\n".join([f"{header},{name}", *(f"{line},{len(line)}" for line in lines)]))
+    done = nutime("fit", train, "-o", tmp_path / "m", "--weights", weights, *chosen)
+    assert done.code == 0, done.err
+    assert (f"'{name}' read as values of the series" in done.err) == mentioned
+
+
+def test_the_figure_of_explain_shows_each_channel_with_its_own_contribution(nutime, tmp_path, weights):
+    pytest.importorskip("matplotlib")
+    X, y = waves(6)
+    rows = [
+        (f"s{series}", t, 9 * x, t % 5, y[series]) for series, wave in enumerate(X) for t, x in enumerate(wave)
+    ]
+    pictures = []
+    for order in ([0, 1, 2, 3, 4], [0, 1, 3, 2, 4]):
+        names = [("id", "time", "volt", "ampere", "label")[column] for column in order]
+        lines = [",".join(str(row[column]) for column in order) for row in rows]
+        (tmp_path / "series.csv").write_text("\n".join([",".join(names), *lines]))
+        if not pictures:
+            done = nutime("fit", tmp_path / "series.csv", "-o", tmp_path / "model", "--weights", weights)
+            assert done.code == 0, done.err
+        figure = ["--index", 0, "--figure", tmp_path / "figures"]
+        assert nutime("explain", tmp_path / "model", tmp_path / "series.csv", "-o", "-", *figure).code == 0
+        pictures.append((tmp_path / "figures" / "explain.png").read_bytes())
+    assert pictures[0] == pictures[1]
+
+
 @pytest.mark.parametrize("command", ["explain", "forecast"])
 def test_a_figure_that_cannot_be_written_is_refused_before_the_work(
     nutime, tmp_path, train, model, chosen, command
@@ -906,6 +937,17 @@ def test_fit_with_a_target_trains_a_regressor_that_predict_applies(nutime, numbe
     X = [list(row.values())[2:] for row in read_rows(numbers)]
     expected = NuTimeRegressor.load(model).predict_interval(list(np.array(X, float)), 0.9)
     np.testing.assert_allclose([[float(row["lower"]), float(row["upper"])] for row in rows], expected, rtol=1e-5)
+
+
+def test_a_label_that_is_no_number_is_refused_by_a_regressor_with_its_file(
+    nutime, numbers, train, weights, tmp_path
+):
+    model = tmp_path / "model"
+    options = ["--id", "patient", "--weights", weights]
+    assert nutime("fit", numbers, "-o", model, "--target", "speed", *options).code == 0
+    done = nutime("predict", model, train, "-o", tmp_path / "out.csv", "--id", "patient", "--label", "speed")
+    assert f"{train}: 'slow' is not a number" in done.refusal
+    assert not (tmp_path / "out.csv").exists()
 
 
 def test_the_page_of_fit_states_the_errors_of_numbers(nutime, numbers, weights, tmp_path):

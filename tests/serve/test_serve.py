@@ -211,6 +211,12 @@ def test_other_names_are_refused_and_the_difference_is_named(models, channels, w
     assert_refused(models.post("/models/wear/predict", json=body), 422, words)
 
 
+def test_a_channel_too_many_is_named(models):
+    series = np.concatenate([two_channels(), two_channels()[:, :1]], axis=1).tolist()
+    body = {"series": series, "channels": ["vibration", "temperature [C]", "pressure"]}
+    assert_refused(models.post("/models/wear/predict", json=body), 422, "unexpected 'pressure'")
+
+
 def test_text_among_the_values_is_refused_also_beside_names(models):
     body = b'{"series": [[["1"], [2]]], "channels": ["vibration", "temperature [C]"]}'
     response = models.post("/models/wear/predict", content=body, headers={"content-type": "application/json"})

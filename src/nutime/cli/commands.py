@@ -7,6 +7,7 @@ all series and collect the stream.
 
 from __future__ import annotations
 
+import logging
 import shlex
 from collections.abc import Iterable
 from enum import StrEnum
@@ -163,11 +164,17 @@ def fit(
 
     from nutime.batch.results import check_folder
     from nutime.batch.source import Extent, Source
+    from nutime.data.names import odd_points, quoted
 
     check_folder(out, force)
     first, chunks = Source(source, read, "train").opened()
     if "label" not in first.columns:
         raise ValueError(f"{source}: has no labels; name their column with --label, or with --target for numbers")
+    if odd := odd_points(first.data.feature_names or []):
+        logging.getLogger("nutime").warning(
+            f"{source}: {quoted(odd)} read as values of the series, like the numbered columns; remove from the "
+            "table what is none"
+        )
     from nutime.estimators.supervised import default_weights
 
     encoder = load_encoder(default_weights(strategy.value) if weights == AUTO else weights, device)
@@ -413,7 +420,9 @@ def _apply(
         bar = new_bar("series", total)
 
         def observe(extent: Extent, columns: Results) -> None:
-            bar(report.add(extent, columns), total)
+            with errors_about(source.address):  # labels that are no numbers, for a regressor
+                done = report.add(extent, columns)
+            bar(done, total)
 
         if ray:
             apply_model_with_ray(model, source, out, observe=observe, **ray, **options)

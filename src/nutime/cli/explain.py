@@ -49,7 +49,7 @@ def explain(
     from nutime.batch.results import write_results
     from nutime.batch.source import Chunk, Extent, Source
     from nutime.cli import summaries
-    from nutime.data.series import read_input
+    from nutime.data.series import align, read_input
     from nutime.data.timeline import joined_times
     from nutime.devices import usable_device
     from nutime.estimators import storage
@@ -73,6 +73,8 @@ def explain(
             f"{source}: has other columns than the model was fitted with, or in another order; "
             "bring them into that order, since points are counted in it"
         )
+    with errors_about(source):  # contributions are in the order of the model's channels
+        data = data._replace(data=align(data.data, channel_names=getattr(estimator, "channel_names_in_", None)))
     panels: list[ExplainedSeries] = []
     tables: list[Results] = []
     with progress_bars() as new_bar:

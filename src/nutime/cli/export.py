@@ -13,7 +13,7 @@ def export(
         str,
         typer.Argument(metavar="MODEL", help="Shipped weights, or a folder of an encoder or a fitted estimator."),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, .onnx.")],
     pool: Annotated[
         str | None,
         typer.Option(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -15,6 +17,7 @@ MAX_CHANNELS = 16
 INDEX_COLUMN = "unnamed: 0"
 
 _SHOWN = 5  # names in an error message
+_NUMBERED = re.compile(r"(\D*)\d+")  # t0, t1, …
 
 
 def name_order(expected: Sequence[str], given: Sequence[str], what: str) -> list[int]:
@@ -41,6 +44,14 @@ def name_order(expected: Sequence[str], given: Sequence[str], what: str) -> list
     if not differences:
         differences.append("names occur more than once, in another order")
     raise ValueError(f"the {what} differ from {quoted(expected)}: {'; '.join(differences)}")
+
+
+def odd_points(names: Sequence[str]) -> list[str]:
+    """Return the columns without a number among points that are mostly numbered under one name (t0, t1, …)."""
+    stems = Counter(match[1] for match in map(_NUMBERED.fullmatch, names) if match)
+    if not stems or max(stems.values()) <= len(names) / 2:
+        return []
+    return [name for name in names if not re.search(r"\d", name)]
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -87,11 +87,11 @@ class ServedModel:
 
     def align(self, inputs: Inputs) -> list[Array]:
         """Return the series of a request, finite, with channels or columns in the order of the model."""
-        channels = len(inputs.series[0])
-        if self.channels not in (None, channels):
-            raise ValueError(f"the series have {channels} channel(s), the model expects {self.channels}")
         named = SeriesSet(inputs.series, channel_names=inputs.channel_names, feature_names=inputs.feature_names)
-        return read_input(named, channel_names=self.channel_names, feature_names=self.feature_names).series
+        series = read_input(named, channel_names=self.channel_names, feature_names=self.feature_names).series
+        if self.channels not in (None, len(series[0])):
+            raise ValueError(f"the series have {len(series[0])} channel(s), the model expects {self.channels}")
+        return series
 
     def _predict(self, series: list[Array]) -> Results:
         self._metrics.batches.inc()
