@@ -27,14 +27,13 @@ def threads_of_a_new_thread():
 
 
 def test_results_are_in_order_and_each_chunk_is_on_one_thread(threads):
-    chunks = range(20)
-    found = list(map_chunks(lambda chunk: (chunk, torch.get_num_threads()), chunks))
-    assert found == [(chunk, 1) for chunk in chunks]
-    assert list(map_chunks(lambda chunk: torch.get_num_threads(), range(1))) == [threads]
+    found = list(map_chunks(lambda chunk: (*chunk, torch.get_num_threads()), range(20), 1))
+    assert found == [(item, 1) for item in range(20)]
+    assert list(map_chunks(lambda chunk: torch.get_num_threads(), range(1), 1)) == [threads]
 
 
 def test_the_settings_of_other_threads_stay_as_they_are(threads):
-    for _ in map_chunks(abs, range(9)):
+    for _ in map_chunks(len, range(9), 1):
         assert torch.get_num_threads() == threads
         break
     assert torch.get_num_threads() == threads_of_a_new_thread() == threads
@@ -42,15 +41,15 @@ def test_the_settings_of_other_threads_stay_as_they_are(threads):
 
 def test_there_are_no_gradients(threads):
     weight = torch.ones(3, requires_grad=True)
-    assert not any(part.requires_grad for part in map_chunks(lambda chunk: chunk * weight, range(4)))
+    assert not any(part.requires_grad for part in map_chunks(lambda chunk: chunk[0] * weight, range(4), 1))
 
 
 def test_an_error_of_a_chunk_is_raised(threads):
     def fail(chunk):
         raise ValueError(f"chunk {chunk}")
 
-    with pytest.raises(ValueError, match="chunk 0"):
-        list(map_chunks(fail, range(6)))
+    with pytest.raises(ValueError, match=r"chunk range\(0, 1\)"):
+        list(map_chunks(fail, range(6), 1))
     assert torch.get_num_threads() == threads_of_a_new_thread() == threads
 
 
@@ -62,3 +61,9 @@ def test_the_number_of_threads_does_not_change_results(threads):
     torch.set_num_threads(1)
     np.testing.assert_array_equal(embedded, NuTime.from_pretrained("nutime-small").embed(X, pool="upper+conv"))
     np.testing.assert_allclose(probabilities, NuTimeClassifier().fit(X, y).predict_proba(X), atol=1e-9)
+
+
+def test_every_thread_has_a_chunk_and_no_chunk_is_larger_than_the_size(threads):
+    lengths = list(map_chunks(len, range(10), 4))
+    assert (sum(lengths), max(lengths)) == (10, {1: 4, 2: 4, 5: 2}[threads])
+    assert len(list(map_chunks(len, range(10), 100))) == threads

@@ -32,7 +32,7 @@ from nutime.model.network import NuTimeNetwork, count_parameters
 from nutime.model.reading import PIECES_FROM, Length, Reading, unit_for
 from nutime.model.windows import SHAPE_EPSILON
 from nutime.progress import Report, progress
-from nutime.threads import map_chunks, usable_threads
+from nutime.threads import map_chunks
 
 #: Version of the saved files; increased when older versions can no longer read them.
 FORMAT = 1
@@ -98,14 +98,12 @@ class NuTime(NuTimeNetwork):
             reading = Reading.choose(self.config, pool, length, series)
         _warn_of_lost_detail(series, reading)
         size = max(1, batch_size // max(1, reading.pieces))
-        size = min(size, -(-len(series) // usable_threads(self.device)))  # every thread has a chunk
 
-        def embed_chunk(start: int) -> NDArray[np.float32]:
-            chunk = series[start : start + size]
+        def embed_chunk(chunk: Sequence[Array]) -> NDArray[np.float32]:
             batch = torch.from_numpy(resample(chunk, reading.points))
             if self.config.channels == 1:
                 batch = batch.flatten(0, 1).unsqueeze(1)
-            vectors = torch.cat([self._vectors(part, reading) for part in torch.split(batch, size)])
+            vectors = torch.cat([self._vectors(part, reading) for part in torch.split(batch, len(chunk))])
             found = [vectors.reshape(len(chunk), -1).numpy()]
             if reading.convolved:
                 found.append(self.convolutions(chunk, reading))
@@ -113,14 +111,14 @@ class NuTime(NuTimeNetwork):
 
         parts, done = [], 0
         with progress("embedding", verbose) as report:
-            for part in map_chunks(embed_chunk, range(0, len(series), size), self.device):
+            for part in map_chunks(embed_chunk, series, size, self.device):
                 parts.append(part)
                 done += len(part)
                 report(done, len(series))
         return np.concatenate(parts)
 
     @torch.inference_mode()
-    def convolutions(self, series: list[Array], reading: Reading) -> NDArray[np.float32]:
+    def convolutions(self, series: Sequence[Array], reading: Reading) -> NDArray[np.float32]:
         """Return the features of random convolutions, ``(n, features)`` float32."""
         points, kernels = reading.convolved, random_kernels(len(series[0]), reading.groups)
         scales = torch.tensor(reading.scales, dtype=torch.float64, device=self.device) if reading.scales else None

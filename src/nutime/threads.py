@@ -12,31 +12,40 @@ from typing import TypeVar
 
 import torch
 
-_Chunk = TypeVar("_Chunk")
+_Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def usable_threads(device: torch.device | None = None) -> int:
-    """Return how many chunks are worked on at once: as many as torch has threads, one at a time on a GPU."""
-    return torch.get_num_threads() if device is None or device.type == "cpu" else 1
-
-
 def map_chunks(
-    function: Callable[[_Chunk], _Result], chunks: Sequence[_Chunk], device: torch.device | None = None
+    function: Callable[[Sequence[_Item]], _Result],
+    items: Sequence[_Item],
+    size: int,
+    device: torch.device | None = None,
 ) -> Iterator[_Result]:
-    """Yield the result of every chunk, in order, computed without gradients."""
+    """Yield a function of chunks of the items, in order, computed without gradients.
 
-    def without_gradients(chunk: _Chunk) -> _Result:
+    On a CPU there are as many threads as torch has, and every thread has a chunk; on a GPU, one after the other.
+
+    Args:
+        function: computes a chunk.
+        items: what is divided into chunks.
+        size: most items of a chunk.
+        device: where the function computes; a CPU unless given.
+    """
+
+    def without_gradients(chunk: Sequence[_Item]) -> _Result:
         with torch.inference_mode():  # a setting of each thread
             return function(chunk)
 
-    threads = min(usable_threads(device), len(chunks))
-    if threads < 2:
+    available = torch.get_num_threads()
+    threads = available if device is None or device.type == "cpu" else 1
+    size = max(1, min(size, -(-len(items) // threads)))
+    chunks = [items[start : start + size] for start in range(0, len(items), size)]
+    if min(threads, len(chunks)) < 2:
         yield from map(without_gradients, chunks)
         return
-    before = torch.get_num_threads()
     try:
         with ThreadPoolExecutor(threads, "nutime-chunks", torch.set_num_threads, (1,)) as pool:
             yield from pool.map(without_gradients, chunks)
     finally:
-        torch.set_num_threads(before)  # for threads that are started later
+        torch.set_num_threads(available)  # for threads that are started later

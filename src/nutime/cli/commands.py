@@ -172,8 +172,8 @@ def fit(
         raise ValueError(f"{source}: has no labels; name their column with --label, or with --target for numbers")
     if odd := odd_points(first.data.feature_names or []):
         logging.getLogger("nutime").warning(
-            f"{source}: {quoted(odd)} read as values of the series, like the numbered columns; remove from the "
-            "table what is none"
+            f"{source}: {quoted(odd)} read as values of the series, like the numbered columns; "
+            "remove the columns that are not"
         )
     from nutime.estimators.supervised import default_weights
 

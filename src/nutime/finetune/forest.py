@@ -24,13 +24,13 @@ from nutime.checks import check_arrays
 from nutime.data.series import Array, resample
 from nutime.finetune.linear import MAX_FEATURES, Float64, selected_features
 from nutime.model.quantiles import interval_quantiles, quantile_points, quantile_size
-from nutime.threads import map_chunks, usable_threads
+from nutime.threads import map_chunks
 
 #: Number of trees, and candidates of a split as a share of one channel's features; they may be of any channel.
 _TREES, _SHARE = 100, 0.1
 #: Values that a root's split is chosen from: with many series, fewer features, but at least their square root.
 _MAX_SPLIT_VALUES = 2**20
-#: Values computed at a time, and those that trees are grown on: with very many series, a subset of the features.
+#: Values that a thread computes at a time, and those that trees are grown on: of very many series, a subset.
 _MEMORY_BUDGET, _MAX_VALUES = 2**20, 2**27
 #: Cross-validation folds for the errors of regression, and the trees grown for each.
 _FOLDS, _TREES_PER_FOLD = 5, 40
@@ -72,14 +72,12 @@ class ForestReading:
         """Return a function of the features of all series, computed for some series at a time."""
         # Copies, because joblib may map the arrays read-only.
         center, scale = torch.tensor(self.center), torch.tensor(self.scale)
-        threads = usable_threads()
-        size = max(1, min(_MEMORY_BUDGET // self.size // threads, -(-len(series) // threads)))
 
-        def of_chunk(start: int) -> NDArray[_Scalar]:
-            batch = torch.from_numpy(resample(series[start : start + size], self.points))
+        def of_chunk(chunk: Sequence[Array]) -> NDArray[_Scalar]:
+            batch = torch.from_numpy(resample(chunk, self.points))
             return function(forest_features(batch, center, scale).numpy())
 
-        return np.concatenate(list(map_chunks(of_chunk, range(0, len(series), size))))
+        return np.concatenate(list(map_chunks(of_chunk, series, _MEMORY_BUDGET // self.size)))
 
     def training_features(self, series: Sequence[Array]) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
         """Return the features that trees are grown on, and their indices."""

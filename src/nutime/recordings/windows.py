@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from nutime.data import frames
 from nutime.data.frames import RawSeries, read_groups, read_mapping, read_xarray
 from nutime.data.series import Array, SeriesSet, align, as_array, is_groupby, is_xarray, read_input
-from nutime.data.timeline import Times
+from nutime.data.timeline import Times, in_seconds
 from nutime.encoder import NuTime
 from nutime.model.reading import pooled_size
 
@@ -113,14 +113,12 @@ def times_of(given: SeriesSet, index: int = 0) -> Times | None:
 
 
 def step_of(given: SeriesSet, index: int = 0) -> Step | None:
-    """Return the usual step of a recording, None if it has no times."""
+    """Return the mean step of a recording, None if it has no times."""
     times = times_of(given, index)
     if times is None or len(times) < 2:
         return None
-    steps = np.diff(times)
-    if steps.dtype.kind == "m":
-        return Step(float(np.median(steps / np.timedelta64(1, "s"))), "s")
-    return Step(float(np.median(steps)), "")
+    elapsed = float(in_seconds(times[-1] - times[0]))
+    return Step(elapsed / (len(times) - 1), "s" if times.dtype.kind in "mM" else "")
 
 
 def check_step(step: Step | None, known: Step | None, name: str, known_name: str) -> None:
