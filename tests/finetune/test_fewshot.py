@@ -6,6 +6,7 @@ from nutime.encoder import NuTime
 from nutime.finetune import fewshot
 from nutime.finetune import train as trainer
 from nutime.finetune.fewshot import draw_task, few_shot
+from nutime.model.network import count_parameters
 from waves import refusal, waves
 
 QUICK = {"epochs": 15, "learning_rate": 0.01}
@@ -64,7 +65,7 @@ def test_trees_of_a_task_are_grown_on_its_shots(three_classes):
 def test_episodes_do_not_depend_on_how_many_are_trained_together(model, three_classes, monkeypatch, size):
     shots = {"shots": 1, "epochs": 3, "episodes": 5, "ways": 2}
     usual = few_shot(model, *three_classes, **shots)
-    monkeypatch.setitem(fewshot.GROUP_SIZES, "cpu", size)
+    monkeypatch.setitem(fewshot.GROUP_PARAMETERS, "cpu", size * count_parameters(model))
     np.testing.assert_array_equal(few_shot(model, *three_classes, **shots), usual)
 
 

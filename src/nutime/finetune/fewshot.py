@@ -23,10 +23,11 @@ from nutime.encoder import NuTime
 from nutime.finetune.forest import Forest, ForestReading
 from nutime.finetune.linear import Float64, probe_features
 from nutime.finetune.train import FinetuneConfig, TrainingSet, finetune
+from nutime.model.network import count_parameters
 from nutime.model.reading import AUTO, Length, Reading
 
-#: Episodes trained together: each takes about 50 MB of parameters and moments with the paper's network.
-GROUP_SIZES = {"cpu": 20, "cuda": 100}
+#: Parameters trained together, those of all episodes of a group; with their moments each takes about 20 bytes.
+GROUP_PARAMETERS = {"cpu": 2**26, "cuda": 2**29}
 
 
 def few_shot(
@@ -78,7 +79,7 @@ def few_shot(
         embedding = probe_features(encoder, series, reading)  # once for all groups
     votes = _forest_votes(series, queries, targets, tasks) if forest else np.zeros((episodes, 1, 1))
     accuracies = []
-    size = GROUP_SIZES[encoder.device.type]
+    size = max(1, GROUP_PARAMETERS[encoder.device.type] // count_parameters(encoder))
     for first in range(0, episodes, size):
         group = tasks[first : first + size]
         class_ids = np.stack([ids for ids, _ in group])
