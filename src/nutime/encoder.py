@@ -78,8 +78,8 @@ class NuTime(NuTimeNetwork):
                   the upper half; longer, and better for a linear model. ``layers``: the same of all layers;
                 * ``resolutions``: ``upper`` of the series read at a quarter, once and four times the usual number
                   of points; five times the work, and better for a linear model on long series;
-                * ``upper+conv`` and ``resolutions+conv``: with features of random convolutions beside
-                  (:mod:`nutime.model.convolutions`), for a linear model;
+                * ``upper+conv`` and ``resolutions+conv``: with features of random convolutions beside and, of
+                  several channels, the means of segments (:mod:`nutime.model.convolutions`), for a linear model;
                 * ``auto``: ``upper+conv`` for series of up to 0.4 times the encoder's length, ``resolutions+conv``
                   for longer ones; always ``upper+conv`` for a distilled encoder (``nutime-small``).
             length: points every series is resized to, a multiple of the window (of 16 windows for
@@ -119,14 +119,15 @@ class NuTime(NuTimeNetwork):
 
     @torch.inference_mode()
     def convolutions(self, series: Sequence[Array], reading: Reading) -> NDArray[np.float32]:
-        """Return the features of random convolutions, ``(n, features)`` float32."""
+        """Return the features of random convolutions and segments, ``(n, features)`` float32."""
         points, kernels = reading.convolved, random_kernels(len(series[0]), reading.groups)
         scales = torch.tensor(reading.scales, dtype=torch.float64, device=self.device) if reading.scales else None
         chunks = -(-len(series) * points // (_CONVOLVED_CPU if self.device.type == "cpu" else _CONVOLVED_GPU))
         parts, size = [], -(-len(series) // chunks)
         for start in range(0, len(series), size):
             batch = torch.from_numpy(resample(series[start : start + size], points))
-            parts.append(convolve(batch.to(self.device), kernels, scales).cpu().numpy())
+            features = convolve(batch.to(self.device), kernels, scales, reading.segments)
+            parts.append(features.cpu().numpy())
         return np.concatenate(parts)
 
     def _vectors(self, batch: torch.Tensor, reading: Reading) -> torch.Tensor:

@@ -33,7 +33,7 @@ from nutime.estimators.detector import EQUAL, NuTimeDetector
 from nutime.estimators.regressor import NuTimeRegressor
 from nutime.finetune.ensemble import POOL, VARIANCE_EPSILON, Ensemble
 from nutime.finetune.forest import TEMPERATURE, Forest, Votes, forest_features
-from nutime.finetune.linear import LinearProbe, selected_features
+from nutime.finetune.linear import LinearProbe, probe_columns
 from nutime.model.config import NuTimeConfig
 from nutime.model.convolutions import convolve, random_kernels
 from nutime.model.reading import NETWORK_POOLS, Reading, check_pool, points_for
@@ -239,7 +239,8 @@ class _Embedding(nn.Module):
         vectors = self.encoder.vectors(resized, self.reading).reshape(series.values.shape[0], -1)
         if not self.reading.convolved:
             return vectors
-        convolved = convolve(series.resized(self.reading.convolved), list(self.kernels), self.scales)
+        resized = series.resized(self.reading.convolved)
+        convolved = convolve(resized, list(self.kernels), self.scales, self.reading.segments)
         return torch.cat([vectors, convolved], dim=1)
 
 
@@ -292,7 +293,8 @@ def _features(embedding: _Embedding, channels: int, count: int) -> nn.Module:
     size = embedding.reading.size(embedding.encoder.config, channels)
     if count == size:
         return embedding
-    return nn.Sequential(embedding, _Columns(torch.from_numpy(selected_features(size, count))))
+    columns = probe_columns(embedding.reading, embedding.encoder.config, channels, count)
+    return nn.Sequential(embedding, _Columns(torch.from_numpy(columns)))
 
 
 def _probe(embedding: _Embedding, probe: LinearProbe, channels: int) -> _Heads:

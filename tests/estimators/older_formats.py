@@ -1,4 +1,4 @@
-"""Writes ``data/v5``: estimators saved in format 5, with their predictions then; so were ``v1`` to ``v4``.
+"""Writes ``data/v6``: estimators saved in format 6, with their predictions then; so were ``v1`` to ``v5``.
 
 The folders are never written again: every later version must read them as they are. Before a new format begins,
 change the name here and run ``python tests/estimators/older_formats.py``.
@@ -19,7 +19,7 @@ from nutime.estimators.regressor import NuTimeRegressor
 from nutime.model.config import NuTimeConfig
 
 FOLDER = Path(__file__).parent / "data"
-NEWEST = FOLDER / "v5"
+NEWEST = FOLDER / "v6"
 ANSWERS = {
     "classifier": ("predict", "predict_proba"),
     "clusterer": ("predict", "transform"),

@@ -180,8 +180,9 @@ def test_leave_one_out_errors_are_those_of_fits_without_the_series(seed, shape):
     unit = np.square(root[:, None] * (rows - center)).sum()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(linear, "_PENALTIES", [alpha / unit])
-        errors = linear.fit_ridge(*(torch.from_numpy(part)[None] for part in (rows, y, weight)))[2][0].numpy()
-    np.testing.assert_allclose(errors, left_out, rtol=1e-7)
+        given = (torch.from_numpy(part)[None] for part in (rows, np.stack([y, 2 * y], axis=1), weight))
+        errors = linear.fit_ridge(*given)[2][0].numpy()
+    np.testing.assert_allclose(errors, np.outer(left_out, [1, 2]), rtol=1e-7)
 
 
 # ---- intervals ----------------------------------------------------------------------------------------

@@ -184,7 +184,7 @@ def test_labels_that_json_cannot_hold_are_refused(encoder, tmp_path):
 def test_a_newer_format_is_refused(copy):
     edit(copy, format=storage.FORMAT + 1)
     message = refusal(storage.load, copy)
-    assert message.endswith("format 7 is newer than this nutime reads (6); update nutime")
+    assert message.endswith("format 8 is newer than this nutime reads (7); update nutime")
 
 
 @pytest.mark.parametrize("scales", [[1.0, 2.0], [0.0], [float("inf")], ["1"], 1.0])
@@ -345,7 +345,7 @@ def test_models_of_the_first_release_predict_as_then_for_series_that_are_not_shr
 
 
 @pytest.mark.parametrize("name", list(ANSWERS))
-@pytest.mark.parametrize("version", ["v2", "v3", "v4", "v5"])
+@pytest.mark.parametrize("version", ["v2", "v3", "v4", "v5", "v6"])
 def test_models_of_older_formats_predict_as_then(name, version):
     _assert_answers(storage.load(FOLDER / version / name), series()[0], version, name)
 
@@ -355,13 +355,15 @@ def test_regressors_of_older_formats_predict_as_then(name):
     loaded = storage.load(FOLDER / "v4" / name)
     assert not loaded.forest
     _assert_answers(loaded, series()[0], "v4", name)
-    _assert_answers(storage.load(FOLDER / "v5" / name), series()[0], "v5", name)
+    for version in ("v5", "v6"):
+        _assert_answers(storage.load(FOLDER / version / name), series()[0], version, name)
 
 
-def test_channels_had_a_scale_of_their_own_before_format_6():
-    loaded = storage.load(FOLDER / "v5" / "channels")
-    assert loaded.reading_.scales == ()
-    _assert_answers(loaded, with_two_channels(series()[0]), "v5", "channels")
+@pytest.mark.parametrize(("version", "n_scales"), [("v5", 0), ("v6", 2)])
+def test_channels_had_a_scale_of_their_own_before_format_6_and_no_segments_before_format_7(version, n_scales):
+    loaded = storage.load(FOLDER / version / "channels")
+    assert (len(loaded.reading_.scales), loaded.reading_.segments) == (n_scales, 0)
+    _assert_answers(loaded, with_two_channels(series()[0]), version, "channels")
 
 
 def _assert_answers(loaded, X, version, name):

@@ -11,7 +11,14 @@ from nutime.encoder import NuTime
 from nutime.estimators.classifier import NuTimeClassifier
 from nutime.finetune import linear
 from nutime.finetune import train as trainer
-from nutime.finetune.linear import LinearProbe, feature_kinds, fit_logistic, selected_features, standardise
+from nutime.finetune.linear import (
+    LinearProbe,
+    feature_kinds,
+    fit_logistic,
+    left_out_accuracy,
+    probe_columns,
+    standardise,
+)
 from nutime.model.config import NuTimeConfig
 from nutime.model.reading import Reading
 from waves import waves
@@ -112,16 +119,78 @@ def test_a_probe_of_two_kinds_of_features_is_the_mean_of_two_probes():
     np.testing.assert_allclose(errors, np.mean([left_out for _, left_out in alone], axis=0))
 
 
-@pytest.mark.parametrize("count", [100, 40])
+def three_kinds(n=60, seed=0):
+    """Return two kinds of features that tell nothing and one that tells the class, and the classes."""
+    rng = np.random.default_rng(seed)
+    classes = np.arange(n) % 3
+    telling = 3 * np.eye(3)[classes] + rng.normal(size=(n, 3))
+    return np.concatenate([rng.normal(size=(n, 300)), telling], axis=1), classes
+
+
+KINDS = [slice(0, 200), slice(200, 300), slice(300, 303)]
+
+
+def test_of_three_kinds_of_features_those_that_tell_nothing_hardly_count():
+    embedding, classes = three_kinds()
+    new, expected = three_kinds(300, seed=1)
+    telling = LinearProbe.fit(embedding[:, KINDS[2]], classes).logits(new[:, KINDS[2]])
+    right = (LinearProbe.fit(embedding, classes, kinds=KINDS).logits(new).argmax(1) == expected).mean()
+    equally = [LinearProbe.fit(embedding[:, kind], classes).logits(new[:, kind]) for kind in KINDS]
+    assert (np.mean(equally, axis=0).argmax(1) == expected).mean() < right - 0.03
+    assert right > (telling.argmax(1) == expected).mean() - 0.03
+
+
+def test_numbers_are_predicted_by_the_kind_of_features_that_tells_them():
+    embedding, _ = three_kinds()
+    numbers = embedding[:, 300] - embedding[:, 301]
+    probe, errors = LinearProbe.fit_regression(embedding, numbers, np.ones(60), KINDS)
+    new, _ = three_kinds(300, seed=1)
+    residuals = new[:, 300] - new[:, 301] - probe.logits(new)[:, 0]
+    assert residuals.std() < 0.1
+    assert errors.std() < 0.1
+
+
+@pytest.mark.parametrize("n", [30, 1500])
+def test_the_leave_one_out_accuracy_is_that_of_new_series(n):
+    embedding, classes = (torch.from_numpy(part)[None] for part in three_kinds(n))
+    new, expected = three_kinds(3000, seed=1)
+    weights = torch.ones(1, n, dtype=torch.float64)
+    noise, telling = embedding[..., KINDS[0]], embedding[..., KINDS[2]]
+    assert 1 / n <= left_out_accuracy(noise, classes, weights) < 0.5
+    truth = (new[:, KINDS[2]].argmax(1) == expected).mean()
+    assert left_out_accuracy(telling, classes, weights).item() == pytest.approx(truth, abs=0.1)
+
+
+def test_series_of_weight_0_have_no_effect_on_the_leave_one_out_accuracy():
+    embedding, classes = (torch.from_numpy(part)[None] for part in three_kinds(40))
+    weights = torch.ones(1, 40, dtype=torch.float64)
+    weights[:, 30:] = 0
+    found = left_out_accuracy(embedding[..., KINDS[2]], classes, weights)
+    alone = left_out_accuracy(embedding[:, :30, KINDS[2]], classes[:, :30], weights[:, :30])
+    torch.testing.assert_close(found, alone, rtol=1e-6, atol=0)
+
+
+def test_if_all_series_that_are_left_out_have_weight_0_they_count_equally():
+    embedding, classes = (torch.from_numpy(part)[None] for part in three_kinds(1500))
+    weights = torch.ones(1, 1500, dtype=torch.float64)
+    expected = left_out_accuracy(embedding[..., KINDS[2]], classes, weights)
+    weights[:, linear.selected_features(1500, 1000)] = 0
+    torch.testing.assert_close(left_out_accuracy(embedding[..., KINDS[2]], classes, weights), expected)
+
+
+@pytest.mark.parametrize("count", [100, 50])
 def test_the_kinds_of_features_are_where_they_are_selected_from(count):
-    reading = Reading("cls", 32, convolved=9)
+    reading = Reading("cls", 32, convolved=9, segments=8)
     config = NuTimeConfig(dim=16, length=32)
     size = reading.size(config, 3)
-    selected = selected_features(size, count)
-    network, convolutions = feature_kinds(reading, config, 3, count)
-    assert (selected[network] < 48).all()
-    assert (selected[convolutions] >= 48).all()
-    assert feature_kinds(reading, config, 3, size) == [slice(0, 48), slice(48, size)]
+    columns = probe_columns(reading, config, 3, count)
+    assert len(set(columns)) == count
+    network, convolutions, segments = feature_kinds(reading, config, 3, count)
+    assert (columns[network] < 48).all()
+    assert ((columns[convolutions] >= 48) & (columns[convolutions] < size - 24)).all()
+    np.testing.assert_array_equal(columns[segments], np.arange(size - 24, size))
+    whole = [slice(0, 48), slice(48, size - 24), slice(size - 24, size)]
+    assert feature_kinds(reading, config, 3, size) == whole
     assert feature_kinds(Reading("cls", 32), config, 3, 48) == [slice(0, 48)]
 
 

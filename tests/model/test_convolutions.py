@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nutime.model.convolutions import (
+    SEGMENTS,
     convolution_groups,
     convolution_points,
     convolution_size,
@@ -19,15 +20,16 @@ def walks(count, channels, points, seed=0):
     return torch.from_numpy(np.random.default_rng(seed).standard_normal((count, channels, points)).cumsum(-1))
 
 
-def features(series, groups=64, scales=None):
+def features(series, groups=64, scales=None, segments=0):
     scales = None if scales is None else torch.tensor(scales, dtype=torch.float64)
-    return convolve(series, random_kernels(series.shape[1], groups), scales)
+    return convolve(series, random_kernels(series.shape[1], groups), scales, segments)
 
 
-@given(st.integers(1, 10**6), st.integers(1, 3))
-def test_the_number_of_features_is_known_beforehand(length, channels):
+@given(st.integers(1, 10**6), st.integers(1, 3), st.sampled_from([0, SEGMENTS]))
+def test_the_number_of_features_is_known_beforehand(length, channels, segments):
     points, groups = convolution_points(length), convolution_groups(channels)
-    assert features(walks(1, channels, points), groups).shape == (1, convolution_size(points, groups))
+    size = convolution_size(points, groups) + segments * channels
+    assert features(walks(1, channels, points), groups, segments=segments).shape == (1, size)
 
 
 @pytest.mark.parametrize(("scale", "level"), [(1e-290, 0), (1e-200, 0), (1e-9, 0), (1e9, -1e12), (3, 1e3)])
@@ -39,8 +41,8 @@ def test_level_and_scale_have_no_effect(scale, level):
 @given(st.floats(-30, 30), st.floats(-30, 30))
 def test_with_scales_the_units_of_channels_and_the_scale_of_a_series_have_no_effect(unit, scale):
     series, units = walks(4, 2, 120), torch.tensor([1.0, 10.0**unit], dtype=torch.float64)
-    expected = features(series, scales=[1.0, 1.0])
-    seen = features(10.0**scale * series * units[:, None], scales=units.tolist())
+    expected = features(series, scales=[1.0, 1.0], segments=SEGMENTS)
+    seen = features(10.0**scale * series * units[:, None], scales=units.tolist(), segments=SEGMENTS)
     torch.testing.assert_close(seen, expected, atol=1e-3, rtol=0)
 
 
@@ -55,10 +57,10 @@ def test_with_scales_a_constant_channel_adds_nothing_and_constant_series_are_fin
     series = walks(2, 2, 80)
     series[0, 1] = 7
     series[1] = 7
-    seen = features(series, scales=[1, 1])
+    seen = features(series, scales=[1, 1], segments=SEGMENTS)
     assert seen.isfinite().all()
     series[0, 1] = -3
-    torch.testing.assert_close(features(series, scales=[1, 1]), seen)
+    torch.testing.assert_close(features(series, scales=[1, 1], segments=SEGMENTS), seen)
 
 
 @pytest.mark.parametrize("points", [9, 100])
@@ -80,6 +82,22 @@ def test_features_are_those_of_kernels_that_compete_in_groups():
     # Two kernels that are equal up to 1e-3 both count: a few features differ.
     differs = np.abs(found.numpy() - np.stack([sums, counts])) > 1e-3
     assert differs.mean() < 0.1
+
+
+@pytest.mark.parametrize("points", [40, 43])
+def test_segments_are_means_of_each_channel_without_its_level_in_one_unit_of_the_series(points):
+    series = walks(2, 3, points) * torch.tensor([[1.0], [2.0], [0.5]]) + 100
+    deviation = series.std(-1, correction=0)
+    unit = deviation.square().mean(1).sqrt()[:, None, None]
+    shape = ((series - series.mean(-1, keepdim=True)) / unit).numpy()
+    edges = [(points * segment // 4, -(-points * (segment + 1) // 4)) for segment in range(4)]
+    expected = np.stack([shape[..., start:end].mean(-1) for start, end in edges], axis=-1)
+    found = features(series, scales=[1, 1, 1], segments=4)[:, -12:]
+    # The convolutions' own unit has one degree of freedom less.
+    np.testing.assert_allclose(found, expected.reshape(2, 12), rtol=0.03, atol=0.01)
+    torch.testing.assert_close(
+        features(series, scales=[1, 1, 1], segments=4)[:, :-12], features(series, scales=[1, 1, 1])
+    )
 
 
 def test_each_series_of_a_batch_has_its_own_features():

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import TINY
 
+from nutime.model.convolutions import SEGMENTS
 from nutime.model.network import NuTimeNetwork
 from nutime.model.reading import MAX_PIECES, PIECES_FROM, POOLS, Reading, points_for
 
@@ -61,10 +62,14 @@ def test_several_channels_have_the_median_deviation_of_series_that_vary_as_units
     alternating = np.tile([-1.0, 1.0], 10)
     both = [np.stack([scale * alternating, 3 * (scale > 1) * alternating, np.zeros(20)]) for scale in (1, 2, 9)]
     both += both[:1]  # the same series again counts once
-    assert Reading.choose(TINY, "auto", "auto", both).scales == (2, 3, 1)
+    reading = Reading.choose(TINY, "auto", "auto", both)
+    assert (reading.scales, reading.segments) == ((2, 3, 1), SEGMENTS)
     assert Reading.choose(TINY, "auto", 2 * OWN, both).scales == (2, 3, 1)
-    assert Reading.choose(TINY, "mean", "auto", both).scales == ()
-    assert Reading.choose(TINY, "auto", "auto", [values[:1] for values in both]).scales == ()
+    for without in (
+        Reading.choose(TINY, "mean", "auto", both),
+        Reading.choose(TINY, "auto", "auto", [values[:1] for values in both]),
+    ):
+        assert (without.scales, without.segments) == ((), 0)
 
 
 def test_channels_near_the_largest_float_have_finite_units():

@@ -163,9 +163,9 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
             setattr(self, name, array if array.ndim else array.item())
 
     def _check_width(self, n_features: int) -> None:
-        """Raise ValueError if a loaded model reads more features than the embedding has."""
-        size = self.reading_.size(self.encoder_.config, self.n_channels_in_)
-        if n_features > size:
+        """Raise ValueError if a loaded model reads more features than the embedding has, or not all segments."""
+        *_, segments = sizes = self.reading_.sizes(self.encoder_.config, self.n_channels_in_)
+        if not segments <= n_features <= (size := sum(sizes)):
             raise ValueError(f"it reads {n_features} features of an embedding of {size}")
 
     def __sklearn_tags__(self) -> Any:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nutime.data.series import Array, SeriesLike, SeriesSet
 from nutime.estimators.base import EmbeddedSeries, Float64, SeriesEstimator, series_of
-from nutime.finetune.linear import MAX_FEATURES, selected_features
+from nutime.finetune.linear import probe_columns, probe_size
 
 # A series is divided into so many stretches of equal length.
 _STRETCHES = (10, 20, 40)
@@ -60,10 +60,10 @@ def _embed_variants(estimator: SeriesEstimator, variants: list[Array]) -> Embedd
         embedding = estimator._features(variants)
     else:
         distinct, places = np.unique(np.concatenate(variants), axis=0, return_inverse=True)
-        by_channel = replace(reading, convolved=0)
-        width, size = by_channel.size(encoder.config, 1), reading.size(encoder.config, channels)
+        by_channel = replace(reading, convolved=0, segments=0)
+        width, count = by_channel.size(encoder.config, 1), probe_size(reading, encoder.config, channels)
         of_channels = encoder.embed(list(distinct[:, None]), reading=by_channel)
-        columns = np.arange(size) if size <= MAX_FEATURES else selected_features(size, MAX_FEATURES)
+        columns = probe_columns(reading, encoder.config, channels, count)
         of_all = columns[columns >= channels * width] - channels * width  # columns that read all channels
         channel, column = np.divmod(columns[: len(columns) - len(of_all)], width)
         embedding = of_channels[places.reshape(len(variants), channels)[:, channel], column]

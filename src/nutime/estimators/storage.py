@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 #: Raised when what is written can no longer be read by older versions.
-FORMAT = 6
+FORMAT = 7
 DOCUMENT, _ARRAYS = "estimator.json", "estimator.safetensors"
 #: The folder of the encoder in a model's folder, and the file in it that has the checksum of its weights.
 ENCODER = "encoder"
@@ -163,8 +163,9 @@ def check_names(names: Any, count: int) -> None:
 def _reading(document: dict[str, Any], config: NuTimeConfig) -> Reading:
     """Return how a saved model reads series; before format 3 its pool decided, for fine-tuned ones a fixed one."""
     if document["format"] >= 3:
-        # Before format 4 all series were read by the same number of groups, before format 6 without scales.
-        reading = Reading(**({"groups": MAX_GROUPS, "scales": ()} | document["reading"]))
+        # Before format 4 all series were read by the same number of groups, before format 6 without scales,
+        # before format 7 without segments.
+        reading = Reading(**({"groups": MAX_GROUPS} | document["reading"]))
         if len(reading.scales) not in (0, document["n_channels_in"]):
             raise ValueError(f"{len(reading.scales)} scales of {document['n_channels_in']} channels")
         return replace(reading, scales=tuple(reading.scales)).checked(config)

@@ -1,8 +1,8 @@
 """Linear models on embeddings: features, the fitted probe, and the solvers for classification and regression.
 
 A univariate encoder concatenates the vectors of all channels: for a thousand channels, millions of values per
-series, too many to keep for a few hundred series and far more than a probe needs. It then reads a random subset,
-which depends on the two sizes alone, so that a saved model need not contain it.
+series, too many to keep for a few hundred series and far more than a probe needs. It then reads a random subset of
+them, which depends on the sizes alone, so that a saved model need not contain it, and the means of all segments.
 
 Both solvers take many problems at once, in double precision. Classification uses Newton's method: each problem has
 its own line search and stops when it has converged, so that its solution does not depend on the others. Regression
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -29,7 +30,7 @@ from nutime.progress import Report, progress
 
 Float64: TypeAlias = NDArray[np.float64]
 
-#: Maximum number of values of an embedding that a probe reads.
+#: Maximum number of values of an embedding that a probe reads, beside the means of segments.
 MAX_FEATURES = 2**15
 #: Values of embeddings that are computed before the features are selected.
 _MEMORY_BUDGET = 2**26
@@ -45,6 +46,11 @@ _TINY = torch.finfo(torch.float32).tiny
 _MAX_HALVINGS = 20
 #: Share of the mean variance of all features added to the variance of each; chosen inside training splits.
 VARIANCE_SHARE = 0.02
+#: With segments as a third kind of features, the kinds are weighted by this power of their leave-one-out accuracy;
+#: chosen inside training splits.
+_WEIGHTING_POWER = 4
+#: Series by which the kinds are weighted at most.
+_MAX_LEFT_OUT = 1000
 #: Penalties of the ridge regression, in units of the mean squared length of a row.
 _PENALTIES = 10.0 ** np.arange(-6, 4.25, 0.25)
 
@@ -52,6 +58,13 @@ _PENALTIES = 10.0 ** np.arange(-6, 4.25, 0.25)
 def selected_features(size: int, count: int) -> NDArray[np.intp]:
     """Return the indices of the ``count`` of ``size`` values that are read, in ascending order."""
     return np.sort(np.random.default_rng(0).choice(size, count, replace=False))
+
+
+def probe_columns(reading: Reading, config: NuTimeConfig, channels: int, count: int) -> NDArray[np.intp]:
+    """Return which values of an embedding a probe reads that has ``count`` features, in ascending order."""
+    *_, segments = sizes = reading.sizes(config, channels)
+    others = sum(sizes) - segments
+    return np.concatenate([selected_features(others, count - segments), others + np.arange(segments)])
 
 
 def probe_features(
@@ -68,29 +81,36 @@ def probe_features(
         encoder: the frozen encoder.
         series: as :func:`~nutime.data.series.as_series` returns them.
         reading: how series are read.
-        count: values per series; all of them unless given, but at most :data:`MAX_FEATURES`.
+        count: values per series; all of them unless given, but at most :data:`MAX_FEATURES` and the segments.
         verbose: as in :meth:`NuTime.embed`.
     """
-    size = reading.size(encoder.config, len(series[0]))
-    count = min(size, MAX_FEATURES) if count is None else count
+    channels = len(series[0])
+    size = reading.size(encoder.config, channels)
+    count = probe_size(reading, encoder.config, channels) if count is None else count
     if count == size:
         return encoder.embed(series, reading=reading, verbose=verbose)
-    selected = selected_features(size, count)
+    columns = probe_columns(reading, encoder.config, channels, count)
     features = np.empty((len(series), count), np.float32)
     chunk_size = max(1, _MEMORY_BUDGET // size)
     with progress("embedding", verbose) as report:
         for start in range(0, len(series), chunk_size):
             chunk = series[start : start + chunk_size]
-            features[start : start + len(chunk)] = encoder.embed(chunk, reading=reading)[:, selected]
+            features[start : start + len(chunk)] = encoder.embed(chunk, reading=reading)[:, columns]
             report(start + len(chunk), len(series))
     return features
 
 
+def probe_size(reading: Reading, config: NuTimeConfig, channels: int) -> int:
+    """Return the number of values of an embedding that a probe reads."""
+    *others, segments = reading.sizes(config, channels)
+    return min(sum(others), MAX_FEATURES) + segments
+
+
 def feature_kinds(reading: Reading, config: NuTimeConfig, channels: int, count: int) -> list[slice]:
-    """Return the slices of the network's values and of the convolutions among ``count`` features."""
-    sizes = reading.sizes(config, channels)
-    network = sizes[0] if count == sum(sizes) else int((selected_features(sum(sizes), count) < sizes[0]).sum())
-    return [kind for kind in (slice(0, network), slice(network, count)) if kind.start < kind.stop]
+    """Return the slices of the network's values, the convolutions and the segments among ``count`` features."""
+    columns = probe_columns(reading, config, channels, count)
+    ends = np.searchsorted(columns, np.cumsum([0, *reading.sizes(config, channels)]))
+    return [slice(int(start), int(end)) for start, end in pairwise(ends) if start < end]
 
 
 def standardise(embedding: NDArray[Any], weight: Float64) -> tuple[Float64, Float64, Float64]:
@@ -113,8 +133,8 @@ def standardise(embedding: NDArray[Any], weight: Float64) -> tuple[Float64, Floa
 class LinearProbe:
     """The mean of logistic or ridge regressions on standardised embeddings, one per kind of feature.
 
-    Fitted together, features of one kind would leave little for the other to explain. The mean of the logits is
-    again linear, so that one matrix holds it.
+    Fitted together, features of one kind would leave little for the others to explain. The mean of the logits is
+    again linear, so that one matrix holds it. Three kinds are weighted, see :func:`kind_weights`.
 
     Attributes:
         mean, scale: of the embeddings, ``(d,)``.
@@ -141,12 +161,14 @@ class LinearProbe:
         class_weight = np.ones(targets.max() + 1) if class_weight is None else class_weight
         weights = torch.from_numpy(weight * class_weight[targets])[None]
         classes = torch.from_numpy(targets)[None]
-        parts = []
+        parts, scores = [], []
         for kind in kinds:
-            rows, mean, scale = standardise(embedding[:, kind], weight)
-            fitted = fit_logistic(torch.from_numpy(rows)[None], classes, weights, len(class_weight), C)
-            parts.append((mean, scale, *fitted))
-        return cls._averaged(parts)
+            standardised, mean, scale = standardise(embedding[:, kind], weight)
+            rows = torch.from_numpy(standardised)[None]
+            parts.append((mean, scale, *fit_logistic(rows, classes, weights, len(class_weight), C)))
+            weighted = len(kinds) > 2
+            scores.append(left_out_accuracy(rows, classes, weights) if weighted else torch.ones(1))
+        return cls._averaged(parts, kind_shares(scores))
 
     @classmethod
     def fit_regression(
@@ -157,21 +179,24 @@ class LinearProbe:
         kinds: Sequence[slice] = (slice(None),),
     ) -> tuple[Self, Float64]:
         """Fit a probe by :func:`fit_ridge`; return it with the leave-one-out errors of the targets."""
-        y, weights = torch.from_numpy(targets)[None], torch.from_numpy(sample_weight)[None]
-        parts, errors = [], []
+        y, weights = torch.from_numpy(targets)[None, :, None], torch.from_numpy(sample_weight)[None]
+        parts, scores, errors = [], [], []
         for kind in kinds:
             rows, mean, scale = standardise(embedding[:, kind], sample_weight)
             coef, intercept, left_out = fit_ridge(torch.from_numpy(rows)[None], y, weights)
             parts.append((mean, scale, coef, intercept))
-            errors.append(left_out[0].numpy())
-        return cls._averaged(parts), np.mean(errors, axis=0)
+            scores.append(left_out_precision(left_out, weights) if len(kinds) > 2 else torch.ones(1))
+            errors.append(left_out[0, :, 0].numpy())
+        shares = kind_shares(scores)
+        return cls._averaged(parts, shares), np.average(errors, axis=0, weights=shares[:, 0])
 
     @classmethod
-    def _averaged(cls, parts: Sequence[tuple[Float64, Float64, Tensor, Tensor]]) -> Self:
-        """Return one probe for the mean of several, each on features of its own."""
+    def _averaged(cls, parts: Sequence[tuple[Float64, Float64, Tensor, Tensor]], shares: Tensor) -> Self:
+        """Return one probe for the weighted mean of several, each on features of its own."""
         means, scales, coefs, intercepts = zip(*parts, strict=True)
-        coef = torch.cat(coefs, dim=-1)[0].numpy() / len(parts)
-        return cls(np.concatenate(means), np.concatenate(scales), coef, torch.cat(intercepts).mean(0).numpy())
+        coef = torch.cat([share * own for share, own in zip(shares, coefs, strict=True)], dim=-1)[0].numpy()
+        intercept = (shares * torch.cat(intercepts)).sum(0).numpy()
+        return cls(np.concatenate(means), np.concatenate(scales), coef, intercept)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -289,7 +314,7 @@ def fit_logistic(
 
 @torch.no_grad()
 def fit_ridge(rows: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Fit ridge regressions, each with the penalty of the highest marginal likelihood.
+    """Fit ridge regressions, each with the penalty of the highest marginal likelihood, common to its targets.
 
     That is the (restricted) likelihood of the targets if the coefficients are drawn from a normal distribution.
     With few series and much noise it is a safer choice than the smallest leave-one-out error, which varies more. A
@@ -297,19 +322,18 @@ def fit_ridge(rows: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, T
 
     Args:
         rows: ``(problems, n, d)`` standardised features.
-        targets: ``(problems, n)``.
+        targets: ``(problems, n, outputs)``.
         weights: ``(problems, n)`` of the samples.
 
     Returns:
-        Coefficients ``(problems, 1, d)``, intercepts ``(problems, 1)`` and leave-one-out errors ``(problems, n)``,
-        target minus prediction; float64.
+        Coefficients ``(problems, outputs, d)``, intercepts ``(problems, outputs)`` and leave-one-out errors
+        ``(problems, n, outputs)``, target minus prediction; float64.
     """
-    rows, targets, share = rows.double(), targets.double(), weights.double()
+    rows, targets, share = rows.double(), targets.double(), weights.double()[..., None]
     share = share / share.sum(1, keepdim=True)
     root = share.sqrt()
-    center = share[:, None] @ rows
-    mean = (share * targets).sum(1, keepdim=True)
-    rows, targets = root[..., None] * (rows - center), root * (targets - mean)
+    center, mean = share.mT @ rows, share.mT @ targets
+    rows, targets = root * (rows - center), root * (targets - mean)
     # Columns of `left` are the left singular vectors of the rows, computed on the shorter side.
     if rows.shape[1] <= rows.shape[2]:
         squares, left = torch.linalg.eigh(rows @ rows.mT)
@@ -318,23 +342,54 @@ def fit_ridge(rows: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, T
         rank = squares > 1e-14 * squares[:, -1:]
         left = torch.where(rank[:, None], rows @ right * squares.rsqrt()[:, None], 0)
     squares = squares.clamp_min(0)
-    projections = (left.mT @ targets[..., None])[..., 0]
+    squares = squares[..., None]
+    projections = left.mT @ targets
     unit = squares.sum(1, keepdim=True).clamp_min(1e-300)
     outside = (targets.square().sum(1, keepdim=True) - projections.square().sum(1, keepdim=True)).clamp_min(0)
     best, penalty = torch.full_like(unit, torch.inf), unit
     for factor in _PENALTIES:
         ratio = squares / (factor * unit)
         variance = outside + (projections.square() / (1 + ratio)).sum(1, keepdim=True)
-        loss = ratio.log1p().sum(1, keepdim=True) + (targets.shape[1] - 1) * variance.log()
+        losses = ratio.log1p().sum(1, keepdim=True) + (targets.shape[1] - 1) * variance.log()
+        loss = losses.sum(2, keepdim=True)
         penalty = torch.where(loss < best, factor * unit, penalty)
         best = torch.minimum(loss, best)
     kept = squares / (squares + penalty)
-    residuals = targets - (left @ (kept * projections)[..., None])[..., 0]
-    leverage = (left.square() @ kept[..., None])[..., 0] + share  # the share is that of the intercept
+    residuals = targets - left @ (kept * projections)
+    leverage = left.square() @ kept + share  # the share is that of the intercept
     errors = residuals / (root * (1 - leverage).clamp_min(1e-12))
-    dual = left @ (projections / (squares + penalty))[..., None]
+    dual = left @ (projections / (squares + penalty))
     coef = (rows.mT @ dual).mT
-    return coef, mean - (coef @ center.mT)[..., 0], errors
+    return coef, (mean - center @ coef.mT)[:, 0], errors
+
+
+def left_out_accuracy(rows: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+    """Return the leave-one-out accuracy of ridge regressions on the classes' indicators, ``(problems,)``.
+
+    Args:
+        rows: ``(problems, n, d)`` standardised features.
+        targets: ``(problems, n)`` classes as integers.
+        weights: ``(problems, n)`` of the samples.
+    """
+    weights = weights + 1e-9 * weights.mean(1, keepdim=True)  # those of some rows may all be 0
+    some = torch.from_numpy(selected_features(rows.shape[1], min(rows.shape[1], _MAX_LEFT_OUT))).to(rows.device)
+    rows, targets, weights = rows[:, some], targets[:, some], weights[:, some]
+    indicators = F.one_hot(targets).double()
+    left_out = indicators - fit_ridge(rows, indicators, weights)[2]
+    right = (weights * (left_out.argmax(-1) == targets)).sum(1) / weights.sum(1)
+    return right.clamp_min(1 / rows.shape[1])
+
+
+def left_out_precision(errors: Tensor, weights: Tensor) -> Tensor:
+    """Return the inverse of the root mean square of leave-one-out errors ``(problems, n, 1)``, ``(problems,)``."""
+    squares = (weights * errors[..., 0].square()).sum(1) / weights.sum(1)
+    return squares.clamp_min(_MIN_EIGENVALUE).rsqrt()
+
+
+def kind_shares(scores: Sequence[Tensor]) -> Tensor:
+    """Return the weight of each kind of features, ``(kinds, problems)``, from its score, ``(problems,)``."""
+    powers = torch.stack(list(scores)).double() ** _WEIGHTING_POWER
+    return powers / powers.sum(0)
 
 
 def _minimise(

@@ -45,6 +45,9 @@ from nutime.finetune.linear import (
     feature_kinds,
     fit_logistic,
     fit_ridge,
+    kind_shares,
+    left_out_accuracy,
+    left_out_precision,
     probe_features,
 )
 from nutime.model.noise import Noise
@@ -308,46 +311,56 @@ class _Training:
         good as on all of them, and several together are better.
         """
         own = self.embedding(self.state())
-        weight, bias, _ = self._fit_heads(lambda models: own[models], own.shape[-1], n_outputs)
+        weight, bias, *_ = self._fit_heads(lambda models: own[models], own.shape[-1], n_outputs)
         with torch.no_grad():
             self.trained["head.weight"].copy_(weight)
             self.trained["head.bias"].copy_(bias)
         seeds = range(self.seed + self.first_model, self.seed + self.first_model + self.n_models)
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        probes = [self._fit_probes(frozen[:, kind], generators, n_outputs) for kind in kinds]
-        weights, biases, centers = zip(*probes, strict=True)
+        weighted = len(kinds) > 2
+        probes = [self._fit_probes(frozen[:, kind], generators, n_outputs, weighted) for kind in kinds]
+        weights, biases, centers, scores = zip(*probes, strict=True)
+        shares = kind_shares(scores).float()
         self.probe_center = torch.cat(centers, dim=-1)
-        self.fixed["probe.weight"] = torch.cat(weights, dim=-1) / len(kinds)
-        self.fixed["probe.bias"] = torch.stack(biases).mean(0)
+        parts = (share[:, None, None] * weight for share, weight in zip(shares, weights, strict=True))
+        self.fixed["probe.weight"] = torch.cat(list(parts), dim=-1)
+        self.fixed["probe.bias"] = (shares[..., None] * torch.stack(biases)).sum(0)
 
     def _fit_probes(
-        self, frozen: Tensor, generators: Sequence[torch.Generator], n_outputs: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        self, frozen: Tensor, generators: Sequence[torch.Generator], n_outputs: int, weighted: bool
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Fit a probe per model, on its own random half of one kind of features; as :meth:`_fit_heads`."""
         size = frozen.shape[-1]
         orders = torch.stack([torch.randperm(size, generator=generator) for generator in generators])
         halves = orders[:, : -(-size // 2)].to(self.device)
-        weight, bias, center = self._fit_heads(
+        weight, bias, center, score = self._fit_heads(
             lambda models: frozen[self.rows[models, :, None], halves[models, None]],
             halves.shape[1],
             n_outputs,
             VARIANCE_SHARE,
+            weighted,
         )
         all_weights = frozen.new_zeros(self.n_models, n_outputs, size)
         all_centers = frozen.new_tensor([0, 1])[:, None].repeat(self.n_models, 1, size)
         all_weights.scatter_(2, halves[:, None].expand_as(weight), weight.float())
         all_centers.scatter_(2, halves[:, None].expand_as(center), center)
-        return all_weights, bias.float(), all_centers
+        return all_weights, bias.float(), all_centers, score
 
     def _fit_heads(
-        self, read: Callable[[Tensor], Tensor], size: int, n_outputs: int, variance_share: float = 0
+        self,
+        read: Callable[[Tensor], Tensor],
+        size: int,
+        n_outputs: int,
+        variance_share: float = 0,
+        weighted: bool = False,
     ) -> list[Tensor]:
         """Fit a head per model, on the vectors of this ``size`` that ``read`` returns for some models.
 
         ``variance_share`` is as in :func:`~nutime.finetune.linear.standardise`.
 
         Returns:
-            The weights, the biases, and the centers by which the vectors were normalised.
+            The weights, the biases, the centers by which the vectors were normalised and, if the heads are
+            ``weighted``, how well each predicts series left out; otherwise ones.
         """
         heads = []
         chunk_size = max(1, _HEAD_MEMORY_BUDGET // (self.rows.shape[1] * size))
@@ -358,12 +371,14 @@ class _Training:
             targets, weights = (
                 values[models].gather(1, self.rows[models]) for values in (self.targets, self.weights)
             )
-            rows = normalised(embedding, center)
+            rows, score = normalised(embedding, center), center.new_ones(len(models))
             if targets.is_floating_point():
-                coef, intercept, _ = fit_ridge(rows, targets, weights)
+                coef, intercept, errors = fit_ridge(rows, targets[..., None], weights)
+                score = left_out_precision(errors, weights) if weighted else score
             else:
                 coef, intercept = fit_logistic(rows, targets, weights, n_outputs)
-            heads.append((coef, intercept, center))
+                score = left_out_accuracy(rows, targets, weights) if weighted else score
+            heads.append((coef, intercept, center, score))
         parts = [torch.cat(part) for part in zip(*heads, strict=True)]
         if not all(part.isfinite().all() for part in parts):
             raise ValueError("the linear head of fine-tuning has values that are not finite; is a series extreme?")

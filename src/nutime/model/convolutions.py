@@ -2,7 +2,8 @@
 
 They follow Hydra (Dempster, Schmidt and Webb, 2023): at each of several dilations, random kernels compete in
 groups. A kernel has two features: the sum of its responses where it has the highest one of its group, and the
-number of points where it has the lowest. The kernels of a group read the same random mixture of channels.
+number of points where it has the lowest. The kernels of a group read the same random mixture of channels. Neither
+tells where in a series something happens: of several channels, the means of a few segments are features as well.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ MAX_POINTS = 1024
 #: Groups of kernels per dilation: for one channel, and for several.
 GROUPS, MAX_GROUPS = 32, 64
 _KERNELS, _TAPS, _MAX_DILATIONS = 8, 9, 8
+#: Segments of equal length whose means are features of each of several channels; chosen inside training splits.
+SEGMENTS = 8
 #: Of the soft comparison with the highest response, 1 to 0 within 1/1000 of a standard deviation: rounding does
 #: not decide which kernel wins.
 _STEEPNESS = 1000
@@ -42,7 +45,7 @@ def convolution_size(points: int, groups: int) -> int:
     return 2 * groups * _KERNELS * len(_dilations(points))
 
 
-def convolve(series: Tensor, kernels: Sequence[Tensor], scales: Tensor | None = None) -> Tensor:
+def convolve(series: Tensor, kernels: Sequence[Tensor], scales: Tensor | None = None, segments: int = 0) -> Tensor:
     """Return ``(batch, features)`` of series ``(batch, channels, points)``, whatever their level and scale.
 
     Args:
@@ -50,7 +53,17 @@ def convolve(series: Tensor, kernels: Sequence[Tensor], scales: Tensor | None = 
         kernels: as :func:`random_kernels` returns them for this number of channels.
         scales: ``(channels,)`` float64, the unit of each channel; all channels of a series are then divided by one
             scale and keep their relations. Without it, each channel is divided by its own.
+        segments: the number of segments of each channel whose means follow the features of the kernels.
     """
+    shape = _normalised(series, scales)
+    features = _convolved(shape, kernels)
+    if not segments:
+        return features
+    return torch.cat([features, F.adaptive_avg_pool1d(shape, segments).flatten(1)], dim=1)
+
+
+def _normalised(series: Tensor, scales: Tensor | None) -> Tensor:
+    """Return the series without their level, in units of a scale, in single precision."""
     statistics = window_statistics(series)
     shape, tiny = statistics.shape, torch.finfo(statistics.shape.dtype).tiny
     # Again, because the ε of windows damps series of small scale; first so far that squares do not underflow.
@@ -63,6 +76,11 @@ def convolve(series: Tensor, kernels: Sequence[Tensor], scales: Tensor | None = 
         relative = relative / relative.amax(1, keepdim=True).clamp(min=tiny)  # squares do not overflow
         relative = relative / relative.square().mean(1, keepdim=True).sqrt().clamp(min=tiny)
         shape = shape * relative.float()[..., None]
+    return shape
+
+
+def _convolved(shape: Tensor, kernels: Sequence[Tensor]) -> Tensor:
+    """Return the features of the kernels, ``(batch, features)``."""
     shape = shape.transpose(0, 1)  # (channels, batch, points): one matrix product for the whole batch
     batch, points = shape.shape[1:]
     features = []

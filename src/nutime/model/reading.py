@@ -17,6 +17,7 @@ from nutime.model.convolutions import (
     GROUPS,
     MAX_GROUPS,
     MAX_POINTS,
+    SEGMENTS,
     convolution_groups,
     convolution_points,
     convolution_size,
@@ -58,6 +59,7 @@ class Reading:
         groups: of random kernels.
         scales: the unit of each of several channels for convolutions: the median standard deviation of the series
             that the reading was chosen for. Empty: each channel of a series has its own scale.
+        segments: of each of several channels, whose means are read beside the convolutions.
     """
 
     pool: str
@@ -66,6 +68,7 @@ class Reading:
     convolved: int = 0
     groups: int = GROUPS
     scales: tuple[float, ...] = ()
+    segments: int = 0
 
     @classmethod
     def choose(cls, config: NuTimeConfig, pool: str, length: Length, series: Sequence[NDArray[Any]]) -> Reading:
@@ -94,16 +97,17 @@ class Reading:
         check_pool(pool)
         convolved = convolution_points(typical) if pool in AUTO_POOLS else 0
         groups = convolution_groups(len(series[0]))
-        scales = _channel_scales(series) if convolved and len(series[0]) > 1 else ()
+        several = convolved and len(series[0]) > 1
+        scales, segments = (_channel_scales(series), SEGMENTS) if several else ((), 0)
         pool = pool.removesuffix(_CONVOLUTIONS)
         if length is not None and length != AUTO:
-            return cls(pool, int(length), 0, convolved, groups, scales).checked(config)
+            return cls(pool, int(length), 0, convolved, groups, scales, segments).checked(config)
         own, pieces = points_for(config, pool), 0
         if short:
             own = math.ceil(own / 2 / config.window) * config.window
         if length == AUTO and typical > PIECES_FROM * config.length:
             pieces = min(MAX_PIECES * config.length // own, math.ceil(typical / own))
-        return cls(pool, own, pieces, convolved, groups, scales)
+        return cls(pool, own, pieces, convolved, groups, scales, segments)
 
     def checked(self, config: NuTimeConfig) -> Reading:
         """Return the reading if a network can read so; otherwise raise a ValueError."""
@@ -116,6 +120,7 @@ class Reading:
         check_number("groups", self.groups, f"[1, {MAX_GROUPS}]", integer=True)
         for scale in self.scales:
             check_number("scales", scale, "(0, inf)")
+        check_number("segments", self.segments, f"[0, {self.convolved}]", integer=True)
         return self
 
     @property
@@ -132,11 +137,11 @@ class Reading:
         """Return the number of values per series; a univariate network reads the channels one by one."""
         return sum(self.sizes(config, channels))
 
-    def sizes(self, config: NuTimeConfig, channels: int) -> tuple[int, int]:
-        """Return how many values are the network's, and how many those of random convolutions, which follow."""
+    def sizes(self, config: NuTimeConfig, channels: int) -> tuple[int, int, int]:
+        """Return how many values are the network's, those of random convolutions and the means of segments."""
         vectors = (3 if self.pieces else 1) * (channels if config.channels == 1 else 1)
         convolutions = convolution_size(self.convolved, self.groups) if self.convolved else 0
-        return vectors * pooled_size(config, self.pool), convolutions
+        return vectors * pooled_size(config, self.pool), convolutions, channels * self.segments
 
     def __str__(self) -> str:
         pieces = f" and {self.pieces} pieces" if self.pieces else ""
