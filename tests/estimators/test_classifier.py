@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -123,6 +125,19 @@ def test_labels_of_pandas_that_may_be_missing_keep_their_type(classifier, names,
         assert (classifier.classes_.tolist(), classifier.classes_.dtype.kind) == (names, kind)
         assert classifier.score(X, labels) == 1
         labels[0] = pd.NA
+
+
+@pytest.mark.parametrize("make", [pl.Series, pa.array], ids=["polars", "Arrow"])
+@pytest.mark.parametrize("names", [[3, 4], [False, True], ["a", "b"]])
+def test_labels_of_polars_and_arrow_that_may_be_missing_keep_their_type(classifier, make, names):
+    X, y = waves()
+    labels = [names[code] for code in y]
+    for _ in range(2):
+        classifier.fit(X, make(labels))
+        assert [type(name) for name in classifier.classes_.tolist()] == [type(name) for name in names]
+        assert classifier.classes_.tolist() == names
+        assert classifier.score(X, make(labels)) == 1
+        labels[0] = None
 
 
 def test_labels_of_bytes_are_refused(classifier):

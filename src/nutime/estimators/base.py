@@ -9,7 +9,8 @@ Two kinds of ``X`` are distinguished, because scikit-learn and time series have 
 
 Both may be mixed: an estimator fitted on a table still accepts series of any length as a list. The number of
 channels is fixed by ``fit`` in either case. Names of channels and columns are recorded by ``fit``; a later input
-with the same names in another order is put in order, and one with other names is refused.
+with the same names in another order is put in order, and one with other names is refused. So is one with times if
+both its step and its duration are unlike those of ``fit``.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 from nutime.checks import check_arrays
 from nutime.data.frames import as_ids
 from nutime.data.names import ID_NAMES, quoted
+from nutime.data.sampling import Sampling, check_sampling, sampling_of
 from nutime.data.series import (
     EXPECTED,
     Array,
@@ -110,7 +112,9 @@ class EmbeddedSeries:
     def __getitem__(self, indices: Any) -> Self:
         """Return some of the series, with their embedding, as ``array[indices]`` returns rows."""
         rows = np.atleast_1d(np.arange(len(self))[indices])
-        source = replace(self.source, series=[self.series[row] for row in rows], labels=None, ids=None, times=None)
+        series, times = [self.series[row] for row in rows], self.source.times
+        own_times = None if times is None else [times[row] for row in rows]
+        source = replace(self.source, series=series, labels=None, ids=None, times=own_times)
         return replace(self, source=source, embedding=self.embedding[rows])
 
 
@@ -127,6 +131,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     channel_names_in_: NDArray[np.object_]
     feature_names_in_: NDArray[np.object_]
+    _sampling: Sampling | None
 
     #: The attributes, arrays or floats, that together with the encoder are the fitted state.
     _fitted: ClassVar[tuple[str, ...]] = ()
@@ -187,6 +192,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         check_order(source.ids, **of_series)
         self.encoder_ = self._load_encoder(X)
         self.n_channels_in_ = len(source.series[0])
+        self._sampling = sampling_of(source.times)
         if source.n_features is not None:
             self.n_features_in_ = source.n_features
         for kind in ("channel_names", "feature_names"):
@@ -228,6 +234,7 @@ class SeriesEstimator(BaseEstimator):  # type: ignore[misc]
         n_channels = len(source.series[0])
         if n_channels != self.n_channels_in_:
             raise ValueError(f"X has {n_channels} channel(s), but {name} was fitted with {self.n_channels_in_}")
+        check_sampling(source.times, self._sampling, source.ids)
         return self._check_embedded(X) if isinstance(X, EmbeddedSeries) else source.series, source.ids
 
     def _names_in(self) -> dict[str, list[str]]:

@@ -239,7 +239,10 @@ def refuse_mixed(name: str, labels: NDArray[np.object_]) -> None:
 
 
 def _as_labels(y: Any, n_series: int) -> NDArray[Any]:
-    given = np.asarray(unmasked(y)) if _nullable_dtype(y) is None else y.to_numpy(object)
+    if _nullable_dtype(y) is None:
+        given = np.asarray(unmasked(y))
+    else:
+        given = np.array(y.to_pylist() if hasattr(y, "to_pylist") else list(y), object)
     if given.dtype.kind == "S":
         raise ValueError("y holds bytes; expected text or numbers, as numpy.char.decode(y) returns")
     labels: NDArray[Any] = column_or_1d(given, warn=True)
@@ -249,9 +252,16 @@ def _as_labels(y: Any, n_series: int) -> NDArray[Any]:
 
 
 def _nullable_dtype(y: Any) -> np.dtype[Any] | None:
-    """Return the type of integers or bools in pandas' types with NA, of which scikit-learn would make floats."""
-    dtype = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
-    return dtype if dtype is not None and dtype.kind in "iub" else None
+    """Return the type of integers or bools of pandas, polars or Arrow; with nulls, numpy makes them floats."""
+    dtype = getattr(y, "dtype", getattr(y, "type", None))
+    if isinstance(dtype, np.dtype):
+        return None
+    dtype = getattr(dtype, "numpy_dtype", dtype)
+    try:
+        known = np.dtype(str(dtype).lower())
+    except (TypeError, ValueError):  # a type of pandas, polars or Arrow that numpy does not have
+        return None
+    return known if known.kind in "iub" else None
 
 
 def _check_discrete(labels: NDArray[Any]) -> None:

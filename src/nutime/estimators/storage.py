@@ -26,6 +26,8 @@ from safetensors.numpy import load_file
 from safetensors.numpy import save as as_safetensors
 
 from nutime.atomic import replace_folder
+from nutime.checks import check_number
+from nutime.data.sampling import Sampling
 from nutime.devices import usable_device
 from nutime.documents import checksums, one_line, part_of, read_document
 from nutime.encoder import NuTime, shipped_weights
@@ -66,6 +68,7 @@ class Storable(Protocol):
     encoder_: NuTime
     reading_: Reading
     n_channels_in_: int
+    _sampling: Sampling | None
 
     def get_params(self, deep: bool = ...) -> dict[str, Any]:
         """Return the parameters by name."""
@@ -89,6 +92,7 @@ def save(estimator: Storable, folder: str | Path) -> Path:
         "n_channels_in": estimator.n_channels_in_,
         "n_features_in": getattr(estimator, "n_features_in_", None),
         "reading": asdict(estimator.reading_),
+        "sampling": estimator._sampling,
         **{f"{kind}_in": names for kind, names in estimator._names_in().items()},
     }
     if hasattr(estimator, "classes_"):
@@ -125,6 +129,7 @@ def load(folder: str | Path, device: torch.device | str = "auto") -> Any:
         estimator: Any = getattr(home, document["class"])(encoder=encoder, device=device, **params)
         estimator.encoder_ = encoder
         estimator.reading_ = _reading(document, encoder.config)
+        estimator._sampling = _sampling(document.get("sampling"))
         estimator.n_channels_in_ = int(document["n_channels_in"])
         if document["n_features_in"] is not None:
             estimator.n_features_in_ = int(document["n_features_in"])
@@ -172,6 +177,17 @@ def _reading(document: dict[str, Any], config: NuTimeConfig) -> Reading:
     params = document["params"]
     pool = "resolutions" if params.get("strategy") == "finetune" else params["pool"]
     return Reading(pool, points_for(config, pool)).checked(config)
+
+
+def _sampling(saved: Any) -> Sampling | None:
+    """Return the steps and durations of the training series; before format 7 they were not saved."""
+    if saved is None:
+        return None
+    unit, steps, durations = saved
+    for smallest, largest in (steps, durations):
+        check_number("sampling", smallest, f"(0, {largest}]")
+        check_number("sampling", largest, "(0, inf)")
+    return Sampling(str(unit), tuple(steps), tuple(durations))
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -37,6 +37,7 @@ from sklearn.utils.extmath import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from nutime.checks import check_arrays, check_number
+from nutime.data.sampling import Step, check_step, step_of
 from nutime.data.series import Array, SeriesSet, is_frame, is_labelled
 from nutime.data.timeline import TimeReport, Times, as_dates, parse_times
 from nutime.documents import one_line
@@ -50,9 +51,7 @@ from nutime.recordings.windows import (
     MIN_WINDOW,
     Float64,
     Indices,
-    Step,
     add_windows,
-    check_step,
     cut_windows,
     embed_windows,
     embedded_size,
@@ -60,7 +59,6 @@ from nutime.recordings.windows import (
     moments,
     read_recording,
     read_recordings,
-    step_of,
     times_of,
     warn_of_points,
 )
@@ -166,7 +164,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
         check_number("max_windows", self.max_windows, "[1, inf)", integer=True)
         given = read_recordings(X)
         self.n_channels_in_, self.channel_names_in_ = len(given.series[0]), given.channel_names
-        self._step = step_of(given)
+        self._step = step_of(times_of(given))
         rows = list(_read_intervals(intervals, given))
         refuse_mixed("the label of intervals", np.fromiter((row.label for row in rows), object))
         labelled = [row for row in rows if is_labelled([row.label])[0]]
@@ -278,7 +276,7 @@ class NuTimeAnnotator(BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any) -> SeriesSet:
         check_is_fitted(self, "probe_")
         given = read_recording(X, self.channel_names_in_)
-        check_step(step_of(given), self._step, "the recording", "the training had")
+        check_step(step_of(times_of(given)), self._step, "the recording", "the training had")
         channels, length = given.series[0].shape
         if channels != self.n_channels_in_:
             raise ValueError(

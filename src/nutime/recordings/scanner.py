@@ -27,6 +27,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nutime.checks import check_number
+from nutime.data.sampling import Step, check_step, step_of
 from nutime.data.series import Array, is_frame, is_xarray
 from nutime.data.timeline import Times
 from nutime.encoder import DEFAULT_WEIGHTS, NuTime
@@ -34,10 +35,8 @@ from nutime.estimators.base import load_encoder
 from nutime.recordings.windows import (
     Float64,
     Indices,
-    Step,
     add_windows,
     as_matrix,
-    check_step,
     choose_window,
     cut_windows,
     embed_windows,
@@ -47,7 +46,6 @@ from nutime.recordings.windows import (
     open_recording,
     read_recordings,
     runs,
-    step_of,
     times_of,
 )
 
@@ -188,7 +186,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"a recording to compare with needs at least {4 * _MIN_WINDOW} points, got {length}")
         self.encoder_ = None if self.encoder is None else load_encoder(self.encoder, self.device)
         self.n_channels_in_, self.channel_names_in_ = len(recording), given.channel_names
-        self._step = step_of(given)
+        self._step = step_of(times_of(given))
         shortest = int(np.clip(length // 100, _MIN_WINDOW, _MAX_WINDOW))
         self.window_ = choose_window(self.window, recording, shortest, min(length // 50, _LONGEST))
         self.mean_, self.scale_ = moments([recording])
@@ -338,7 +336,7 @@ class NuTimeScanner(BaseEstimator):  # type: ignore[misc]
     def _scan(self, X: Any, *, itself: bool) -> Float64:
         check_is_fitted(self, "threshold_")
         given = open_recording(X, self.channel_names_in_)
-        check_step(step_of(given), self._step, "the recording", "the reference has")
+        check_step(step_of(times_of(given)), self._step, "the recording", "the reference has")
         recording, self.times_ = given.series[0], times_of(given)
         channels, length = recording.shape
         stream = _Stream(self, itself=itself)

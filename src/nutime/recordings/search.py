@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
 from nutime.checks import check_number
+from nutime.data.sampling import check_step, step_of
 from nutime.data.series import Array, SeriesSet
 from nutime.recordings.windows import (
     ROUNDING,
     Float64,
     Indices,
-    check_step,
     interval_times,
     mean_and_deviation,
     missing_points,
@@ -36,7 +36,6 @@ from nutime.recordings.windows import (
     open_recordings,
     read_recording,
     read_recordings,
-    step_of,
     times_of,
 )
 
@@ -93,7 +92,7 @@ def find(recordings: Any, query: Any, k: int = 10, *, scale: str = "keep") -> li
 def read_query(query: Any, given: SeriesSet) -> Array:
     """Return the values of a query for recordings, with their channels and at their step."""
     read = read_recording(query, given.channel_names)
-    check_step(step_of(read), step_of(given), "the query", "the recording has")
+    check_step(step_of(times_of(read)), step_of(times_of(given)), "the query", "the recording has")
     return read.series[0]
 
 

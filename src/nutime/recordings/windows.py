@@ -6,15 +6,16 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nutime.data import frames
 from nutime.data.frames import RawSeries, read_groups, read_mapping, read_xarray
+from nutime.data.sampling import check_step, step_of
 from nutime.data.series import Array, SeriesSet, align, as_array, is_groupby, is_xarray, read_input
-from nutime.data.timeline import Times, in_seconds
+from nutime.data.timeline import Times
 from nutime.encoder import NuTime
 from nutime.model.reading import pooled_size
 
@@ -30,19 +31,7 @@ _POOL = "upper"
 _MAX_POINTS = 2**20
 #: Standard deviation, relative to the values, up to which it is rounding, and they are constant.
 ROUNDING = 1e-15
-#: Recordings whose steps differ by more are not compared point by point.
-_MAX_STEP_RATIO = 1.1
 _log = logging.getLogger("nutime")
-
-
-class Step(NamedTuple):
-    """The time from one point to the next: in seconds of dates and durations, else in the unit of the times."""
-
-    size: float
-    unit: str
-
-    def __str__(self) -> str:
-        return f"{self.size:g} {self.unit}".rstrip()
 
 
 def open_recordings(X: Any, channel_names: Sequence[str] | None = None) -> SeriesSet:
@@ -80,9 +69,9 @@ def open_recordings(X: Any, channel_names: Sequence[str] | None = None) -> Serie
             raise ValueError(
                 f"recording {index} has {len(recording)} channel(s), recording 0 has {len(values[0])}"
             )
-    step = step_of(given)
+    step = step_of(times_of(given))
     for index in range(1, len(values)):
-        check_step(step_of(given, index), step, f"recording {index}", "recording 0 has")
+        check_step(step_of(times_of(given, index)), step, f"recording {index}", "recording 0 has")
     return align(replace(given, series=values), channel_names=channel_names)
 
 
@@ -110,26 +99,6 @@ def read_recording(X: Any, channel_names: Sequence[str] | None = None) -> Series
 def times_of(given: SeriesSet, index: int = 0) -> Times | None:
     """Return the time of each point of a recording, None if it has no times."""
     return None if given.times is None else given.times[index]
-
-
-def step_of(given: SeriesSet, index: int = 0) -> Step | None:
-    """Return the mean step of a recording, None if it has no times."""
-    times = times_of(given, index)
-    if times is None or len(times) < 2:
-        return None
-    elapsed = float(in_seconds(times[-1] - times[0]))
-    return Step(elapsed / (len(times) - 1), "s" if times.dtype.kind in "mM" else "")
-
-
-def check_step(step: Step | None, known: Step | None, name: str, known_name: str) -> None:
-    """Raise ValueError if the points of two recordings, compared one by one, are not as far apart in time."""
-    if step is None or known is None or step.unit != known.unit:
-        return
-    if max(step.size, known.size) > _MAX_STEP_RATIO * min(step.size, known.size):
-        raise ValueError(
-            f"{name} has a point every {step}, {known_name} one every {known}; bring both to one step "
-            "(frame.resample, --freq), or give arrays without times"
-        )
 
 
 def warn_of_points(given: SeriesSet, what: str) -> None:
