@@ -178,6 +178,13 @@ def test_if_all_series_that_are_left_out_have_weight_0_they_count_equally():
     torch.testing.assert_close(left_out_accuracy(embedding[..., KINDS[2]], classes, weights), expected)
 
 
+def test_a_class_without_series_has_no_effect_on_the_leave_one_out_accuracy():
+    embedding, classes = (torch.from_numpy(part)[None] for part in three_kinds(40))
+    weights = torch.ones(1, 40, dtype=torch.float64)
+    expected = left_out_accuracy(embedding, classes, weights)
+    torch.testing.assert_close(left_out_accuracy(embedding, 2 * classes, weights), expected)
+
+
 @pytest.mark.parametrize("count", [100, 50])
 def test_the_kinds_of_features_are_where_they_are_selected_from(count):
     reading = Reading("cls", 32, convolved=9, segments=8)

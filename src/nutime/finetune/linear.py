@@ -166,9 +166,8 @@ class LinearProbe:
             standardised, mean, scale = standardise(embedding[:, kind], weight)
             rows = torch.from_numpy(standardised)[None]
             parts.append((mean, scale, *fit_logistic(rows, classes, weights, len(class_weight), C)))
-            weighted = len(kinds) > 2
-            scores.append(left_out_accuracy(rows, classes, weights) if weighted else torch.ones(1))
-        return cls._averaged(parts, kind_shares(scores))
+            scores.append(left_out_accuracy(rows, classes, weights) if len(kinds) > 2 else torch.ones(1))
+        return cls._averaged(parts, kind_weights(scores))
 
     @classmethod
     def fit_regression(
@@ -187,15 +186,15 @@ class LinearProbe:
             parts.append((mean, scale, coef, intercept))
             scores.append(left_out_precision(left_out, weights) if len(kinds) > 2 else torch.ones(1))
             errors.append(left_out[0, :, 0].numpy())
-        shares = kind_shares(scores)
-        return cls._averaged(parts, shares), np.average(errors, axis=0, weights=shares[:, 0])
+        kind_weight = kind_weights(scores)
+        return cls._averaged(parts, kind_weight), np.average(errors, axis=0, weights=kind_weight[:, 0].numpy())
 
     @classmethod
-    def _averaged(cls, parts: Sequence[tuple[Float64, Float64, Tensor, Tensor]], shares: Tensor) -> Self:
+    def _averaged(cls, parts: Sequence[tuple[Float64, Float64, Tensor, Tensor]], kind_weight: Tensor) -> Self:
         """Return one probe for the weighted mean of several, each on features of its own."""
         means, scales, coefs, intercepts = zip(*parts, strict=True)
-        coef = torch.cat([share * own for share, own in zip(shares, coefs, strict=True)], dim=-1)[0].numpy()
-        intercept = (shares * torch.cat(intercepts)).sum(0).numpy()
+        coef = torch.cat([weight * own for weight, own in zip(kind_weight, coefs, strict=True)], dim=-1)[0].numpy()
+        intercept = (kind_weight * torch.cat(intercepts)).sum(0).numpy()
         return cls(np.concatenate(means), np.concatenate(scales), coef, intercept)
 
     @classmethod
@@ -314,7 +313,7 @@ def fit_logistic(
 
 @torch.no_grad()
 def fit_ridge(rows: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Fit ridge regressions, each with the penalty of the highest marginal likelihood, common to its targets.
+    """Fit ridge regressions, each with the penalty of the highest marginal likelihood, common to its outputs.
 
     That is the (restricted) likelihood of the targets if the coefficients are drawn from a normal distribution.
     With few series and much noise it is a safer choice than the smallest leave-one-out error, which varies more. A
@@ -341,17 +340,17 @@ def fit_ridge(rows: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, T
         squares, right = torch.linalg.eigh(rows.mT @ rows)
         rank = squares > 1e-14 * squares[:, -1:]
         left = torch.where(rank[:, None], rows @ right * squares.rsqrt()[:, None], 0)
-    squares = squares.clamp_min(0)
-    squares = squares[..., None]
+    squares = squares.clamp_min(0)[..., None]
     projections = left.mT @ targets
     unit = squares.sum(1, keepdim=True).clamp_min(1e-300)
-    outside = (targets.square().sum(1, keepdim=True) - projections.square().sum(1, keepdim=True)).clamp_min(0)
+    total = targets.square().sum(1, keepdim=True)
+    outside = (total - projections.square().sum(1, keepdim=True)).clamp_min(0)
     best, penalty = torch.full_like(unit, torch.inf), unit
     for factor in _PENALTIES:
         ratio = squares / (factor * unit)
         variance = outside + (projections.square() / (1 + ratio)).sum(1, keepdim=True)
         losses = ratio.log1p().sum(1, keepdim=True) + (targets.shape[1] - 1) * variance.log()
-        loss = losses.sum(2, keepdim=True)
+        loss = torch.where(total > 0, losses, 0).sum(2, keepdim=True)  # not of classes without rows
         penalty = torch.where(loss < best, factor * unit, penalty)
         best = torch.minimum(loss, best)
     kept = squares / (squares + penalty)
@@ -383,10 +382,10 @@ def left_out_accuracy(rows: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
 def left_out_precision(errors: Tensor, weights: Tensor) -> Tensor:
     """Return the inverse of the root mean square of leave-one-out errors ``(problems, n, 1)``, ``(problems,)``."""
     squares = (weights * errors[..., 0].square()).sum(1) / weights.sum(1)
-    return squares.clamp_min(_MIN_EIGENVALUE).rsqrt()
+    return squares.clamp_min(1e-12).rsqrt()
 
 
-def kind_shares(scores: Sequence[Tensor]) -> Tensor:
+def kind_weights(scores: Sequence[Tensor]) -> Tensor:
     """Return the weight of each kind of features, ``(kinds, problems)``, from its score, ``(problems,)``."""
     powers = torch.stack(list(scores)).double() ** _WEIGHTING_POWER
     return powers / powers.sum(0)

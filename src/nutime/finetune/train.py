@@ -45,7 +45,7 @@ from nutime.finetune.linear import (
     feature_kinds,
     fit_logistic,
     fit_ridge,
-    kind_shares,
+    kind_weights,
     left_out_accuracy,
     left_out_precision,
     probe_features,
@@ -320,11 +320,11 @@ class _Training:
         weighted = len(kinds) > 2
         probes = [self._fit_probes(frozen[:, kind], generators, n_outputs, weighted) for kind in kinds]
         weights, biases, centers, scores = zip(*probes, strict=True)
-        shares = kind_shares(scores).float()
+        kind_weight = kind_weights(scores).float()[..., None]
         self.probe_center = torch.cat(centers, dim=-1)
-        parts = (share[:, None, None] * weight for share, weight in zip(shares, weights, strict=True))
-        self.fixed["probe.weight"] = torch.cat(list(parts), dim=-1)
-        self.fixed["probe.bias"] = (shares[..., None] * torch.stack(biases)).sum(0)
+        parts = [own[..., None] * weight for own, weight in zip(kind_weight, weights, strict=True)]
+        self.fixed["probe.weight"] = torch.cat(parts, dim=-1)
+        self.fixed["probe.bias"] = (kind_weight * torch.stack(biases)).sum(0)
 
     def _fit_probes(
         self, frozen: Tensor, generators: Sequence[torch.Generator], n_outputs: int, weighted: bool
