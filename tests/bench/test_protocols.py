@@ -88,12 +88,21 @@ def test_a_frozen_encoder_has_no_epochs_to_choose():
         PROTOCOLS["probe"].methods(Request(selection="paper"))
 
 
+def test_uea_has_frozen_encoders_beside_unless_epochs_are_chosen():
+    for selection in ("honest", "paper"):
+        methods = PROTOCOLS["uea"].methods(Request(weights=("nutime-small",), selection=selection, models=1))
+        names = [key.method for method in methods for key in method.run_keys()]
+        assert "nutime-small" in names
+        assert ("nutime-small, not fine-tuned" in names) == (selection == "honest")
+
+
 @pytest.mark.parametrize(
     ("protocol", "sets", "scores"),
     [
         ("clustering", "Chinatown", {"silhouette", "ari", "nmi"}),
         ("anomaly", "Chinatown", {"precision", "recall", "f1", "auroc", "balanced_accuracy"}),
         ("tfc", "Chinatown", {"accuracy", "macro_f1"}),
+        ("uea", "Chinatown", {"accuracy", "macro_f1"}),
     ],
 )
 def test_a_protocol_runs_as_the_command_runs_it(protocol, sets, scores, easy_folder, encoder, tmp_path):

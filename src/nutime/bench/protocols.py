@@ -236,6 +236,11 @@ def _finetune(request: Request) -> Sequence[Method]:
     return [*own, *map(Peer, request.peers)]
 
 
+def _uea(request: Request) -> Sequence[Method]:
+    encoders = request.named_encoders() if request.selection == "honest" else []
+    return [*(Probe(f"{name}, not fine-tuned", encoder) for name, encoder in encoders), *_finetune(request)]
+
+
 def _tfc(request: Request) -> Sequence[Method]:
     own = [Finetune(*named, request.selection, n_estimators=1) for named in request.named_encoders()]
     methods: list[Finetune | Peer] = [*own, *map(Peer, request.peers)]
@@ -303,7 +308,9 @@ PROTOCOLS: dict[str, BenchProtocol] = {
     "probe": BenchProtocol("frozen encoder, linear classifier and trees, on UCR", _UCR, _probe, uses_models=False),
     "finetune": BenchProtocol("fine-tuned models and their ensemble, on UCR", _UCR, _finetune),
     "ucr": BenchProtocol("the paper's tables on UCR", {k: _UCR[k] for k in ("125", "112", "128")}, _finetune),
-    "uea": BenchProtocol("the paper's tables on UEA", {"29": sublist("uea29"), "26": sublist("uea26")}, _finetune),
+    "uea": BenchProtocol(
+        "the paper's tables on UEA, and frozen encoders", {"29": sublist("uea29"), "26": sublist("uea26")}, _uea
+    ),
     "tfc": BenchProtocol("fine-tuned models on the sets of TF-C", {"paper": TFC_SETS}, _tfc, load_trials),
     "fewshot": BenchProtocol(
         "five series per class, 100 episodes per set, on UCR",
