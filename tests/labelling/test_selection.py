@@ -2,11 +2,13 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import nutime
 from nutime.estimators.base import EmbeddedSeries
-from nutime.labelling.selection import MAX_CANDIDATES, Space, margin_uncertainty
+from nutime.labelling.selection import MAX_CANDIDATES, Space, known_labels, margin_uncertainty
 from waves import refusal, waves
 
 
@@ -75,6 +77,16 @@ def test_labelled_series_are_not_suggested(encoder, missing):
     series, y = waves(20)
     labels = [label if index < 12 else missing for index, label in enumerate(map(str, y))]
     assert set(nutime.suggest(series, labels, 20, model=encoder)) == set(range(12, 20))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [pl.Series, pa.array, lambda values: pd.Series(values, dtype="Int64")],
+    ids=["polars", "Arrow", "pandas"],
+)
+def test_integers_that_may_be_missing_keep_their_text(make):
+    labelled, labels = known_labels(make([3, None, 4]), 3)
+    assert (labelled.tolist(), labels.tolist()) == ([0, 2], ["3", "4"])
 
 
 def test_nothing_is_suggested_if_all_series_have_a_label(encoder, recwarn):

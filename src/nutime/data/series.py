@@ -67,6 +67,7 @@ __all__ = [
     "is_groupby",
     "is_labelled",
     "is_xarray",
+    "nullable_dtype",
     "read_input",
     "resample",
     "unmasked",
@@ -191,8 +192,25 @@ def align(
 
 
 def unmasked(y: Any) -> Any:
-    """Return ``y``; a masked array as an array of objects, with None for what it hides."""
-    return np.array(y.tolist(), object) if isinstance(y, np.ma.MaskedArray) else y
+    """Return ``y``; a masked array, or one of a nullable type, as an array of objects that has None or NA."""
+    if isinstance(y, np.ma.MaskedArray):
+        return np.array(y.tolist(), object)
+    if nullable_dtype(y) is not None:
+        return np.array(y.to_pylist() if hasattr(y, "to_pylist") else list(y), object)
+    return y
+
+
+def nullable_dtype(y: Any) -> np.dtype[Any] | None:
+    """Return the type of integers or bools of pandas, polars or Arrow; with nulls, numpy makes them floats."""
+    dtype = getattr(y, "dtype", getattr(y, "type", None))
+    if isinstance(dtype, np.dtype):
+        return None
+    dtype = getattr(dtype, "numpy_dtype", dtype)
+    try:
+        known = np.dtype(str(dtype).lower())
+    except (TypeError, ValueError):  # a type of pandas, polars or Arrow that numpy does not have
+        return None
+    return known if known.kind in "iub" else None
 
 
 def is_labelled(y: ArrayLike) -> NDArray[np.bool_]:

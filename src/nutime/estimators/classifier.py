@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from nutime.checks import check_number
-from nutime.data.series import SeriesLike, is_labelled, unmasked
+from nutime.data.series import SeriesLike, is_labelled, nullable_dtype, unmasked
 from nutime.encoder import NuTime
 from nutime.estimators.base import EmbeddedSeries, Float64, check_order, series_of, take
 from nutime.estimators.explanation import explain
@@ -138,7 +138,7 @@ class NuTimeClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[mi
             _log.warning("%d of %d series have no label and are left out", (~labelled).sum(), len(labels))
         used = np.flatnonzero(labelled & (weights > 0))
         given, weights = take(given, used), weights[used]
-        classes, targets = _encode(labels[used].astype(_nullable_dtype(y) or labels.dtype))
+        classes, targets = _encode(labels[used].astype(nullable_dtype(y) or labels.dtype))
         unit = max(1.0, weights.max())  # sums and products of huge weights overflow
         weights = weights / unit
         class_weight = _class_weights(self.class_weight, classes, targets, weights, labels)
@@ -239,29 +239,13 @@ def refuse_mixed(name: str, labels: NDArray[np.object_]) -> None:
 
 
 def _as_labels(y: Any, n_series: int) -> NDArray[Any]:
-    if _nullable_dtype(y) is None:
-        given = np.asarray(unmasked(y))
-    else:
-        given = np.array(y.to_pylist() if hasattr(y, "to_pylist") else list(y), object)
+    given = np.asarray(unmasked(y))
     if given.dtype.kind == "S":
         raise ValueError("y holds bytes; expected text or numbers, as numpy.char.decode(y) returns")
     labels: NDArray[Any] = column_or_1d(given, warn=True)
     if len(labels) != n_series:
         raise ValueError(f"y has {len(labels)} labels but X has {n_series} series")
     return labels
-
-
-def _nullable_dtype(y: Any) -> np.dtype[Any] | None:
-    """Return the type of integers or bools of pandas, polars or Arrow; with nulls, numpy makes them floats."""
-    dtype = getattr(y, "dtype", getattr(y, "type", None))
-    if isinstance(dtype, np.dtype):
-        return None
-    dtype = getattr(dtype, "numpy_dtype", dtype)
-    try:
-        known = np.dtype(str(dtype).lower())
-    except (TypeError, ValueError):  # a type of pandas, polars or Arrow that numpy does not have
-        return None
-    return known if known.kind in "iub" else None
 
 
 def _check_discrete(labels: NDArray[Any]) -> None:
