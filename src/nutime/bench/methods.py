@@ -156,7 +156,7 @@ class EmbeddingTask(SingleRun):
 
     def run_keys(self) -> Sequence[RunKey]:
         """Return the one key."""
-        return [RunKey(self.method if self.finetuned else f"{self.method}, not fine-tuned", "honest", self.seed)]
+        return [RunKey(self.method if self.finetuned else frozen_name(self.method), "honest", self.seed)]
 
     def _run(self, dataset: Dataset) -> tuple[Scores, Config]:
         encoder = self._fine_tune(dataset) if self.finetuned else self.encoder
@@ -297,6 +297,11 @@ class Repeated:
         for seed in range(self.runs):
             for found in replace(self.method, seed=seed).evaluate(trials.split(seed)):
                 yield found._replace(config=found.config | trials.about)
+
+
+def frozen_name(method: str) -> str:
+    """Return the name of a method with the encoder frozen, beside the one that fine-tunes it."""
+    return f"{method}, not fine-tuned"
 
 
 def classification_scores(y_true: NDArray[Any], y_pred: NDArray[Any]) -> Scores:

@@ -34,6 +34,7 @@ from nutime.bench.methods import (
     Probe,
     Repeated,
     Trials,
+    frozen_name,
 )
 from nutime.bench.recordings import (
     ANOMALY,
@@ -238,7 +239,7 @@ def _finetune(request: Request) -> Sequence[Method]:
 
 def _uea(request: Request) -> Sequence[Method]:
     encoders = request.named_encoders() if request.selection == "honest" else []
-    return [*(Probe(f"{name}, not fine-tuned", encoder) for name, encoder in encoders), *_finetune(request)]
+    return [*(Probe(frozen_name(name), encoder) for name, encoder in encoders), *_finetune(request)]
 
 
 def _tfc(request: Request) -> Sequence[Method]:

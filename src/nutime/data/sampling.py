@@ -82,7 +82,7 @@ def _steps_and_durations(times: Sequence[Times] | None) -> Iterator[tuple[int, S
 
 def _is_outside(value: float, known: Range) -> bool:
     smallest, largest = known
-    return not smallest <= _MAX_RATIO * value or not value <= _MAX_RATIO * largest
+    return not (smallest <= _MAX_RATIO * value and value <= _MAX_RATIO * largest)
 
 
 def _text(known: Range, unit: str) -> str:

@@ -113,6 +113,11 @@ def feature_kinds(reading: Reading, config: NuTimeConfig, channels: int, count: 
     return [slice(int(start), int(end)) for start, end in pairwise(ends) if start < end]
 
 
+def are_weighted(kinds: Sequence[slice]) -> bool:
+    """Return whether kinds of features are weighted by :func:`kind_weights`: two count equally."""
+    return len(kinds) > 2
+
+
 def standardise(embedding: NDArray[Any], weight: Float64) -> tuple[Float64, Float64, Float64]:
     """Return standardised features with the mean of each, and its scale: a little above its standard deviation.
 
@@ -166,7 +171,7 @@ class LinearProbe:
             standardised, mean, scale = standardise(embedding[:, kind], weight)
             rows = torch.from_numpy(standardised)[None]
             parts.append((mean, scale, *fit_logistic(rows, classes, weights, len(class_weight), C)))
-            scores.append(left_out_accuracy(rows, classes, weights) if len(kinds) > 2 else torch.ones(1))
+            scores.append(left_out_accuracy(rows, classes, weights) if are_weighted(kinds) else torch.ones(1))
         return cls._averaged(parts, kind_weights(scores))
 
     @classmethod
@@ -184,7 +189,7 @@ class LinearProbe:
             rows, mean, scale = standardise(embedding[:, kind], sample_weight)
             coef, intercept, left_out = fit_ridge(torch.from_numpy(rows)[None], y, weights)
             parts.append((mean, scale, coef, intercept))
-            scores.append(left_out_precision(left_out, weights) if len(kinds) > 2 else torch.ones(1))
+            scores.append(inverse_rmse(left_out, weights) if are_weighted(kinds) else torch.ones(1))
             errors.append(left_out[0, :, 0].numpy())
         kind_weight = kind_weights(scores)
         return cls._averaged(parts, kind_weight), np.average(errors, axis=0, weights=kind_weight[:, 0].numpy())
@@ -379,8 +384,8 @@ def left_out_accuracy(rows: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
     return right.clamp_min(1 / rows.shape[1])
 
 
-def left_out_precision(errors: Tensor, weights: Tensor) -> Tensor:
-    """Return the inverse of the root mean square of leave-one-out errors ``(problems, n, 1)``, ``(problems,)``."""
+def inverse_rmse(errors: Tensor, weights: Tensor) -> Tensor:
+    """Return one over the root mean square of leave-one-out errors ``(problems, n, 1)``, ``(problems,)``."""
     squares = (weights * errors[..., 0].square()).sum(1) / weights.sum(1)
     return squares.clamp_min(1e-12).rsqrt()
 

@@ -42,12 +42,13 @@ from nutime.finetune.ensemble import (
 from nutime.finetune.linear import (
     VARIANCE_SHARE,
     Float64,
+    are_weighted,
     feature_kinds,
     fit_logistic,
     fit_ridge,
+    inverse_rmse,
     kind_weights,
     left_out_accuracy,
-    left_out_precision,
     probe_features,
 )
 from nutime.model.noise import Noise
@@ -317,7 +318,7 @@ class _Training:
             self.trained["head.bias"].copy_(bias)
         seeds = range(self.seed + self.first_model, self.seed + self.first_model + self.n_models)
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        weighted = len(kinds) > 2
+        weighted = are_weighted(kinds)
         probes = [self._fit_probes(frozen[:, kind], generators, n_outputs, weighted) for kind in kinds]
         weights, biases, centers, scores = zip(*probes, strict=True)
         kind_weight = kind_weights(scores).float()[..., None]
@@ -374,7 +375,7 @@ class _Training:
             rows, score = normalised(embedding, center), center.new_ones(len(models))
             if targets.is_floating_point():
                 coef, intercept, errors = fit_ridge(rows, targets[..., None], weights)
-                score = left_out_precision(errors, weights) if weighted else score
+                score = inverse_rmse(errors, weights) if weighted else score
             else:
                 coef, intercept = fit_logistic(rows, targets, weights, n_outputs)
                 score = left_out_accuracy(rows, targets, weights) if weighted else score
