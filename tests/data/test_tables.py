@@ -133,6 +133,28 @@ def test_columns_x_and_y_may_be_channels_and_are_refused(tmp_path):
     assert list(read_file(path, label_column="y").labels) == ["2", "5"]
 
 
+@pytest.mark.parametrize("channels", [["x"], ["ax", "ay", "az"]])
+@pytest.mark.parametrize("order", [["a", "a", "b", "b"], ["a", "b", "a", "b"]])
+def test_rows_with_the_same_id_may_be_points_and_are_refused(tmp_path, channels, order):
+    columns = {"id": order, **{name: np.arange(4.0) for name in channels}}
+    rows = "".join(",".join(map(str, row)) + "\n" for row in [columns, *zip(*columns.values(), strict=True)])
+    write(tmp_path / "set.csv", rows)
+    pq.write_table(pa.table(columns), tmp_path / "set.parquet")
+    for path in (tmp_path / "set.csv", tmp_path / "set.parquet"):
+        with pytest.raises(FormatError, match="id 'a' is that of several rows; choose the channels"):
+            read_file(path)
+        assert [values.shape for values in read_file(path, channel_columns=channels).series] == 2 * [
+            (len(channels), 2)
+        ]
+
+
+@pytest.mark.parametrize("names", [["0", "1"], [f"t{index}" for index in range(17)]])
+def test_rows_of_columns_that_are_points_may_have_the_same_id(tmp_path, names):
+    row = ",".join(map(str, range(len(names))))
+    path = write(tmp_path / "set.csv", f"id,{','.join(names)}\na,{row}\na,{row}\n")
+    assert read_file(path).ids == ["a", "a"]
+
+
 @pytest.mark.parametrize("name", ["y", "target"])
 def test_lists_are_channels_whatever_their_name(tmp_path, name):
     pq.write_table(pa.table({"x": [[1.0, 2.0]], name: [[3.0, 4.0]], "label": ["a"]}), tmp_path / "set.parquet")

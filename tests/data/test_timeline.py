@@ -26,6 +26,19 @@ def test_regular_samples_keep_every_value_in_any_order(values, step, random):
     assert report.n_resampled == report.n_missing == 0
 
 
+@pytest.mark.parametrize(
+    "times",
+    [
+        np.array([-1e308, 0, 1e308]),
+        np.array([-(2**62), 0, 2**62 + 1]),
+        np.array(["1678-01-01", "2000-01-01", "2262-01-01"], "datetime64[ns]"),
+    ],
+)
+def test_times_whose_differences_overflow_are_refused(times):
+    with pytest.raises(ValueError, match=r"the times from .* to .* span too much; correct them"):
+        grid(times, [1, 2, 3])
+
+
 def test_a_gap_becomes_missing_values():
     times, values, report = grid([0, 1, 2, 6, 7], [1, 2, 3, 4, 5])
     np.testing.assert_array_equal(values, [1, 2, 3, np.nan, np.nan, np.nan, 4, 5])

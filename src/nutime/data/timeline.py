@@ -112,6 +112,7 @@ def to_grid(
     if not np.array_equal(order, np.arange(len(times))):
         times, values = times[order], values[:, order]
         report.n_sorted += 1
+    _check_span(times)
     times, values = _average_duplicates(times, values, report)
     step = None if freq is None else _step_of(freq, times)
     if len(times) < 2:
@@ -190,6 +191,14 @@ def _means(values: Array, starts: NDArray[np.intp]) -> Array:
     single = np.diff(starts, append=count) == 1
     means[:, single] = values[:, starts[single]]
     return means
+
+
+def _check_span(times: Times) -> None:
+    """Refuse sorted times whose differences overflow: those of floats, or of the integers that dates are."""
+    ends = times[[0, -1]]
+    first, last = (ends.astype(np.int64) if times.dtype.kind in "mM" else ends).tolist()
+    if last - first > (np.finfo(np.float64).max if times.dtype.kind == "f" else np.iinfo(np.int64).max):
+        raise ValueError(f"the times from {ends[0]} to {ends[1]} span too much; correct them")
 
 
 def _resample(ticks: NDArray[np.float64], values: Array, step: float, length: int, median: float) -> Array:

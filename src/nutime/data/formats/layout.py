@@ -3,7 +3,8 @@
 *Wide*: one row per series. A column named label, class, target or y holds the label, one named id, series or
 series_id the id (as does the unnamed index that pandas writes); all others are the points in order or, in
 parquet, lists that are one channel each (lists named y or target too). Columns x and y beside each other are
-refused, because they may be channels of a table with one row per point.
+refused, because they may be channels of a table with one row per point; so are rows of a few values with the same
+id.
 
 *Long*: one row per point, recognised by a single column, by one named time, timestamp, datetime, t, date or value,
 by dates in the unnamed index of pandas (unless the rows have labels and no ids), or because the user chose a time
@@ -28,7 +29,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nutime.data.formats.source import InputFile, Record, quote
-from nutime.data.names import ID_NAMES, INDEX_COLUMN, LABEL_NAMES, TIME_NAMES, quoted, suggestion
+from nutime.data.names import (
+    ID_NAMES,
+    INDEX_COLUMN,
+    LABEL_NAMES,
+    MAX_CHANNELS,
+    TIME_NAMES,
+    quoted,
+    suggestion,
+)
 from nutime.data.series import Array
 from nutime.data.timeline import are_points, find_date, is_missing, parse_number, parse_time, parse_times, to_grid
 
@@ -175,6 +184,23 @@ class TableLayout:
         text = str(cell)
         source.check_text(len(text))
         return text
+
+
+def with_own_ids(source: InputFile, layout: TableLayout, records: Iterable[Record]) -> Iterator[Record]:
+    """Yield the series of a wide table; refuse rows of few values with the same id, which may be points of one."""
+    names = layout.names or []
+    if layout.id is None or len(names) > MAX_CHANNELS or all(map(is_number, names)):
+        yield from records
+        return
+    seen: set[str | None] = set()
+    for record in records:
+        if record.id in seen:
+            raise source.error(
+                f"id {quote(str(record.id))} is that of several rows; choose the channels ({quoted(names)}) "
+                "if rows are points, or give every series an id of its own"
+            )
+        seen.add(record.id)
+        yield record
 
 
 def _date_of_series(
