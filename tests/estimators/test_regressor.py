@@ -262,6 +262,9 @@ def test_the_score_does_not_depend_on_the_unit(model, unit):
 # ---- what is refused ----------------------------------------------------------------------------------
 
 
+DAYS = np.datetime64("2024-01-01") + np.arange(24)
+
+
 @pytest.mark.parametrize(
     ("y", "reason"),
     [
@@ -272,7 +275,10 @@ def test_the_score_does_not_depend_on_the_unit(model, unit):
         (np.full(24, np.nan), "Input y contains NaN"),
         (np.r_[np.inf, np.ones(23)], "contains infinity"),
         (np.ones(23), "y has 23 targets but X has 24 series"),
-        (pd.date_range("2024", periods=24), "y must hold numbers; series 0 has '2024-01-01"),
+        (DAYS, "y must hold numbers; series 0 has '2024-01-01"),
+        (DAYS.astype("M8[ns]"), "y must hold numbers; series 0 has '2024-01-01"),
+        (DAYS.astype(object), "y must hold numbers; series 0 has '2024-01-01"),
+        (np.array([*DAYS.astype("M8[ns]"), None])[:-1], "y must hold numbers; series 0 has '2024-01-01"),
         (pd.to_timedelta(np.arange(24), unit="h"), "y holds durations; give numbers"),
     ],
 )

@@ -260,6 +260,8 @@ def _check_targets(y: Any, n_series: int) -> Float64:
     targets = np.empty(n_series)
     for index, value in enumerate(values):
         try:
+            if isinstance(value, np.datetime64 | np.timedelta64):  # float() counts nanoseconds
+                raise TypeError
             targets[index] = float(value)
         except (TypeError, ValueError):
             raise ValueError(f"y must hold numbers; series {index} has {str(value)!r}") from None
