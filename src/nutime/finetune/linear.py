@@ -370,8 +370,8 @@ def fit_ridge(rows: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, T
 def left_out_accuracy(rows: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
     """Return the leave-one-out accuracy of ridge regressions on the classes' indicators, ``(problems,)``.
 
-    It is at least that of the most frequent class: features that tell nothing are wrong about nearly all series of
-    classes of equal size, since the class of a series left out is rarer among the others.
+    It is at least the share of the most frequent class: features that tell nothing are wrong about nearly all
+    series of classes of equal size, since the class of a series left out is rarer among the others.
 
     Args:
         rows: ``(problems, n, d)`` standardised features.
