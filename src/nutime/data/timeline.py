@@ -29,6 +29,9 @@ from nutime.data.names import MAX_CHANNELS
 Times: TypeAlias = NDArray[Any]
 Array: TypeAlias = NDArray[np.floating[Any]]
 
+#: Cells of a table, in lower case, that are missing values.
+MISSING = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})
+
 _TOLERANCE = 0.05  # of a step, by which regular samples may deviate from the grid
 _MAX_DISTANCE = 1.5  # steps between samples that are interpolated
 _MIN_CLOCK = 24  # steps that tell a clock of 1.5 s in whole seconds from one of 1 s with gaps
@@ -489,9 +492,25 @@ def are_points(names: Iterable[Any], times: Iterable[Any]) -> bool | None:
     return True if are_days and len(numbers) == 24 and numbers[0] < 2 else None
 
 
+def may_be_channels(names: Sequence[Any]) -> bool:
+    """Whether the columns of a table without times may well be channels: few, and not all named by numbers."""
+    return len(names) <= MAX_CHANNELS and not all(is_number(str(name)) for name in names)
+
+
 def is_missing(cell: Any) -> bool:
     """Whether a cell is None, NaN, NaT or pandas' NA, which is neither equal to itself nor different."""
     return cell is None or type(cell).__name__ == "NAType" or bool(cell != cell)  # noqa: PLR0124
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell parses as a number or is a missing value."""
+    if cell.strip().lower() in MISSING:
+        return True
+    try:
+        parse_number(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def parse_number(text: str) -> float:

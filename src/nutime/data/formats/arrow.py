@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from nutime.data.formats.layout import Point, TableLayout, join_points, with_own_ids
+from nutime.data.formats.layout import Point, TableLayout, join_points, require_unique_ids
 from nutime.data.formats.source import CHOOSE, InputFile, Record, quote
 from nutime.data.series import Array
 
@@ -183,7 +183,7 @@ def records_of(
         yield from join_points(source, columns, points, contiguous=contiguous or columns.id is None)
         return
     records = _wide_records(source, columns, lists, rows)
-    yield from records if lists else with_own_ids(source, columns, records)
+    yield from records if lists else require_unique_ids(source, columns, records)
 
 
 def _wide_records(source: InputFile, columns: TableLayout, lists: bool, rows: Iterable[Any]) -> Iterator[Record]:

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice, pairwise
 from math import isinf
 
-from nutime.data.formats.layout import MISSING, Point, TableLayout, is_number, join_points, with_own_ids
+from nutime.data.formats.layout import Point, TableLayout, join_points, require_unique_ids
 from nutime.data.formats.source import INFINITE, STDIN, InputFile, Record
 from nutime.data.names import ID_NAMES, INDEX_COLUMN, LABEL_NAMES, TIME_NAMES
-from nutime.data.timeline import find_day_first
+from nutime.data.timeline import MISSING, find_day_first, is_number
 
 #: A number with a decimal mark, which is group 1.
 _MARKED = re.compile(r"\s*[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?\s*")
@@ -50,7 +50,7 @@ def read_csv(source: InputFile) -> Iterator[Record]:
     is_row = source.is_recording and len(head) == 1 and layout.time is None
     if layout.is_long and not is_row:
         return _long_records(source, layout, rows, int(is_header))
-    return with_own_ids(source, layout, _wide_records(source, layout, rows))
+    return require_unique_ids(source, layout, _wide_records(source, layout, rows))
 
 
 def _at_their_lines(source: InputFile, head: Iterable[tuple[int | None, list[str]]]) -> Iterator[list[str]]:

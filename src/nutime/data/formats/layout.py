@@ -29,17 +29,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nutime.data.formats.source import InputFile, Record, quote
-from nutime.data.names import (
-    ID_NAMES,
-    INDEX_COLUMN,
-    LABEL_NAMES,
-    MAX_CHANNELS,
-    TIME_NAMES,
-    quoted,
-    suggestion,
-)
+from nutime.data.names import ID_NAMES, INDEX_COLUMN, LABEL_NAMES, TIME_NAMES, quoted, suggestion
 from nutime.data.series import Array
-from nutime.data.timeline import are_points, find_date, is_missing, parse_number, parse_time, parse_times, to_grid
+from nutime.data.timeline import (
+    are_points,
+    find_date,
+    is_missing,
+    is_number,
+    may_be_channels,
+    parse_time,
+    parse_times,
+    to_grid,
+)
 
 INDEX_NAME = "__index_level_0__"  # in parquet, the name of a pandas index without a name; in csv it is ""
 _LONG_LABEL_NAMES = LABEL_NAMES - {"y"}
@@ -186,10 +187,10 @@ class TableLayout:
         return text
 
 
-def with_own_ids(source: InputFile, layout: TableLayout, records: Iterable[Record]) -> Iterator[Record]:
+def require_unique_ids(source: InputFile, layout: TableLayout, records: Iterable[Record]) -> Iterator[Record]:
     """Yield the series of a wide table; refuse rows of few values with the same id, which may be points of one."""
     names = layout.names or []
-    if layout.id is None or len(names) > MAX_CHANNELS or all(map(is_number, names)):
+    if layout.id is None or not may_be_channels(names):
         yield from records
         return
     seen: set[str | None] = set()
@@ -311,18 +312,3 @@ def _is_continuous(label: str) -> bool:
         return not float(label).is_integer()
     except ValueError:
         return False
-
-
-def is_number(cell: str) -> bool:
-    """Whether a cell parses as a number or is a missing value."""
-    if cell.strip().lower() in MISSING:
-        return True
-    try:
-        parse_number(cell)
-    except ValueError:
-        return False
-    return True
-
-
-#: Cells of a table, in lower case, that are missing values.
-MISSING = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})
