@@ -136,6 +136,22 @@ def test_a_group_is_a_series():
         assert (given.ids, [values.tolist() for values in given.series]) == (["a", "b"], [[[2]], [[1, 3]]])
 
 
+@pytest.mark.parametrize("columns", [["x"], ["ax", "ay", "az"]])
+def test_rows_whose_index_repeats_an_id_may_be_points_and_are_refused(columns):
+    frame = pd.DataFrame({name: np.arange(4.0) for name in columns}, index=pd.Index([*"aabb"], name="id"))
+    with pytest.raises(ValueError, match=r"the same id in the index: give X.groupby\(level=0\) if rows"):
+        read_input(frame)
+    groups = read_input(frame.groupby(level=0))
+    assert (groups.ids, [values.shape for values in groups.series]) == (["a", "b"], 2 * [(len(columns), 2)])
+    assert [values.shape for values in as_series(frame.reset_index(drop=True))] == 4 * [(1, len(columns))]
+
+
+@pytest.mark.parametrize("columns", [range(2), ["0.5", "1"], [f"t{index}" for index in range(17)]])
+def test_rows_of_points_may_repeat_an_id_in_the_index(columns):
+    frame = pd.DataFrame(np.ones((2, len(columns))), index=pd.Index(["a", "a"], name="id"), columns=columns)
+    assert [values.shape for values in as_series(frame)] == 2 * [(1, len(columns))]
+
+
 def test_the_key_of_a_group_is_no_channel_however_it_is_given():
     pl = pytest.importorskip("polars")
     columns = {"who": [2, 1, 2], "time": [0, 0, 1], "x": [1.0, 2.0, 3.0]}

@@ -24,7 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nutime.data.names import ID_NAMES, INDEX_COLUMN, LABEL_NAMES, TIME_NAMES, name_order, quoted
-from nutime.data.timeline import TimeReport, Times, are_points, find_date, is_missing, parse_times, to_grid
+from nutime.data.timeline import (
+    TimeReport,
+    Times,
+    are_points,
+    find_date,
+    is_missing,
+    may_be_channels,
+    parse_times,
+    to_grid,
+)
 
 EXPECTED = (
     "expected an array (n, length) or (n, channels, length), a list of (length,) or (channels, length) "
@@ -134,6 +143,11 @@ def read_frame(frame: Any, freq: str | float | None = None) -> RawSeries:
         raise ValueError("the columns have levels, perhaps channel and time; give one row per point: X.stack()")
     if {"x", "y"} <= set(table.names):
         raise ValueError("columns 'x' and 'y': give [X] if rows are points, X.to_numpy() if they are series")
+    if table.index_ids is not None and may_be_channels(table.names):
+        raise ValueError(
+            "rows of few values with the same id in the index: give X.groupby(level=0) if rows are points, "
+            "X.reset_index(drop=True) if they are series"
+        )
     if not any(isinstance(name, str) and len(name) == 1 for name in table.names if name != "y"):
         table.refuse(frozenset({"y"}), _LABELS, min_length=1)  # beside x and z it is a value, beside t0 and t1 not
     for name in table.names:
